@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/*  zmq_rdma.h: what libzmq's rdma:// transport asks of zmq-rdma.
+    Generated from src/abi by cbindgen; do not edit. */
+
+#ifndef ZMQ_RDMA_H_INCLUDED
+#define ZMQ_RDMA_H_INCLUDED
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ Version of the vtable; a caller refuses a table of another version.
+ */
+#define ZMQ_RDMA_ABI 1
+
+/*
+ Choice of device: verbs where the route has an RDMA device, else soft.
+ */
+#define ZMQ_RDMA_DEVICE_AUTO 0
+
+/*
+ Choice of device: rdma-core only.
+ */
+#define ZMQ_RDMA_DEVICE_VERBS 1
+
+/*
+ Choice of device: the built-in iWARP over TCP only.
+ */
+#define ZMQ_RDMA_DEVICE_SOFT 2
+
+/*
+ Bit of a link's state: `read` has bytes, or an end or error to report.
+ */
+#define ZMQ_RDMA_READABLE 1
+
+/*
+ Bit of a link's state: `reserve` has a buffer to give.
+ */
+#define ZMQ_RDMA_WRITABLE 2
+
+/*
+ Bit of a link's state: wait until the descriptor is writable as well.
+ */
+#define ZMQ_RDMA_WANT_OUT 4
+
+/*
+ Bit of a link's state: the close begun by `shut` is complete: the peer has
+ acknowledged every byte. Or there was nothing to wait for.
+ */
+#define ZMQ_RDMA_FINISHED 8
+
+/*
+ Bit of a link's state: the link is dead; `read` says why. Its descriptor stays readable.
+ */
+#define ZMQ_RDMA_DEAD 16
+
+/*
+ Bit of a link's state: the peer has begun its close; all its bytes are here
+ or have been read. `shut` and some patience complete the close in good order.
+ */
+#define ZMQ_RDMA_PEER_SHUT 32
+
+/*
+ `addr`: this side.
+ */
+#define ZMQ_RDMA_LOCAL 0
+
+/*
+ `addr`: the other side.
+ */
+#define ZMQ_RDMA_PEER 1
+
+/*
+ A connection being made. Owned by the caller of `dial` until `dial_close`.
+ */
+typedef struct zmq_rdma_dial_t zmq_rdma_dial_t;
+
+/*
+ A connection. Owned by who got it from `accept` or `dial_step` until `close`.
+ */
+typedef struct zmq_rdma_link_t zmq_rdma_link_t;
+
+/*
+ A listening address. Owned by the caller of `listen` until `unlisten`.
+ */
+typedef struct zmq_rdma_listener_t zmq_rdma_listener_t;
+
+/*
+ How to listen or dial. Fill with `options_init`, then change what differs.
+ */
+typedef struct zmq_rdma_options_t {
+    /*
+     `sizeof` of this structure as the caller knows it.
+     */
+    uint32_t size;
+    /*
+     A `ZMQ_RDMA_DEVICE_` value.
+     */
+    int32_t device;
+    /*
+     Bytes in flight towards the peer at most; -1: default. Also SO_SNDBUF (soft).
+     */
+    int32_t sndbuf;
+    /*
+     Bytes the peer may have in flight towards us at most; -1: default. Also SO_RCVBUF (soft).
+     */
+    int32_t rcvbuf;
+    /*
+     IP type of service, 0 to 255.
+     */
+    int32_t tos;
+    /*
+     SO_PRIORITY; 0: default.
+     */
+    int32_t priority;
+    /*
+     Connections that may wait to be accepted.
+     */
+    int32_t backlog;
+    /*
+     Nonzero: IPv6 addresses (and IPv4 through them), as ZMQ_IPV6.
+     */
+    int32_t ipv6;
+    /*
+     Interface to bind to (ZMQ_BINDTODEVICE), or NULL. Copied.
+     */
+    const char *interface_name;
+} zmq_rdma_options_t;
+
+/*
+ A socket address: `len` bytes of a `struct sockaddr` (IPv4 or IPv6).
+ */
+typedef struct zmq_rdma_addr_t {
+    /*
+     The `struct sockaddr_in` or `sockaddr_in6`, in native layout.
+     */
+    uint8_t bytes[128];
+    /*
+     Bytes used; 0 means no address.
+     */
+    uint32_t len;
+} zmq_rdma_addr_t;
+
+/*
+ What to wait for.
+ */
+typedef struct zmq_rdma_ready_t {
+    /*
+     Descriptor, owned by the library: watch it, never close it. -1: none.
+     */
+    int32_t fd;
+    /*
+     Nonzero: until readable. Level-triggered.
+     */
+    int32_t want_in;
+    /*
+     Nonzero: until writable.
+     */
+    int32_t want_out;
+} zmq_rdma_ready_t;
+
+/*
+ The transport. `abi` and `size` come first and never move; later versions
+ of the table only append.
+
+ Every function returns 0 or more, or a negative errno value. None blocks
+ but `listen` (a few system calls). None calls back. A handle may be used by
+ one thread at a time, not necessarily always the same. After fork, every
+ function of a handle made before it returns -ECANCELED in the child.
+ A null handle or pointer gives -EFAULT. If a defect in the library makes a
+ function fail midway, that handle alone is dead from then on, with one line in the log.
+ */
+typedef struct zmq_rdma_ops_t {
+    /*
+     `ZMQ_RDMA_ABI`.
+     */
+    uint32_t abi;
+    /*
+     `sizeof` of this structure as the library knows it.
+     */
+    uint32_t size;
+    /*
+     Fill with defaults and with what the environment says.
+     */
+    int32_t (*options_init)(struct zmq_rdma_options_t *options);
+    /*
+     Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.
+     -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EINVAL, -EMFILE, -ENFILE, -ENOMEM.
+     */
+    int32_t (*listen)(const struct zmq_rdma_options_t *options,
+                      const struct zmq_rdma_addr_t *addr,
+                      struct zmq_rdma_listener_t **listener);
+    /*
+     What to watch; constant for the listener's life.
+     */
+    int32_t (*listener_ready)(const struct zmq_rdma_listener_t *listener,
+                              struct zmq_rdma_ready_t *ready);
+    /*
+     The bound address, with the port chosen.
+     */
+    int32_t (*listener_addr)(const struct zmq_rdma_listener_t *listener,
+                             struct zmq_rdma_addr_t *addr);
+    /*
+     The next connection; on 0, `*link` is the caller's. Its handshake may
+     still be under way: `read` and `reserve` say -EAGAIN until it is done.
+     -EAGAIN: none now. -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ECONNABORTED: one connection
+     was lost, go on.
+     */
+    int32_t (*accept)(struct zmq_rdma_listener_t *listener,
+                      struct zmq_rdma_link_t **link);
+    /*
+     Stop listening and free the handle, in any state.
+     */
+    int32_t (*unlisten)(struct zmq_rdma_listener_t *listener);
+    /*
+     Start to connect to `host` (numeric address or name, without brackets;
+     copied) and `port`; `source` is the local address to use, or NULL. A name is resolved
+     off this thread. On 0, `*dial` is the caller's. -EINVAL, -EMFILE, -ENFILE, -ENOMEM,
+     -EADDRNOTAVAIL, -EADDRINUSE, -ENODEV.
+     */
+    int32_t (*dial)(const struct zmq_rdma_options_t *options,
+                    const char *host,
+                    uint16_t port,
+                    const struct zmq_rdma_addr_t *source,
+                    struct zmq_rdma_dial_t **dial);
+    /*
+     What to watch now. Ask again after every `dial_step`: it may change.
+     */
+    int32_t (*dial_ready)(const struct zmq_rdma_dial_t *dial,
+                          struct zmq_rdma_ready_t *ready);
+    /*
+     Go on. 0: connected, and `*link` is the caller's (the dial is spent: `dial_close` it).
+     -EINPROGRESS: wait. -ECONNREFUSED (nobody listens, or the peer rejects), -ECONNRESET,
+     -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH, -EADDRNOTAVAIL, -ENODEV, -EPROTO (the peer does not speak
+     this protocol), -ENOMEM and the like: failed.
+     */
+    int32_t (*dial_step)(struct zmq_rdma_dial_t *dial,
+                         struct zmq_rdma_link_t **link);
+    /*
+     Give up, and free the handle, in any state.
+     */
+    int32_t (*dial_close)(struct zmq_rdma_dial_t *dial);
+    /*
+     What to watch; the descriptor is constant for the link's life, `want_out` is not
+     (the state bit ZMQ_RDMA_WANT_OUT tells the same).
+     */
+    int32_t (*link_ready)(const struct zmq_rdma_link_t *link,
+                          struct zmq_rdma_ready_t *ready);
+    /*
+     ZMQ_RDMA_LOCAL or ZMQ_RDMA_PEER address.
+     */
+    int32_t (*link_addr)(const struct zmq_rdma_link_t *link,
+                         int32_t which,
+                         struct zmq_rdma_addr_t *addr);
+    /*
+     Name of the device that serves it, NUL-terminated, cut to `size` bytes.
+     */
+    int32_t (*link_device)(const struct zmq_rdma_link_t *link,
+                           char *name,
+                           size_t size);
+    /*
+     Take in what the device has, send what may be sent; returns the link's state bits.
+     Call it when the descriptor is ready. Bounded work: what is left keeps the
+     descriptor readable, or READABLE is set.
+     */
+    int32_t (*crank)(struct zmq_rdma_link_t *link);
+    /*
+     Copy out up to `size` received bytes; returns how many. -EAGAIN: none now. -EPIPE: the peer
+     closed and all its bytes have been read. -ECONNRESET, -ETIMEDOUT, -EPROTO, -ENETDOWN: dead.
+     */
+    int32_t (*read)(struct zmq_rdma_link_t *link, void *data, size_t size);
+    /*
+     A buffer of `*size` bytes to encode into, valid until `commit`. The same one is given again
+     until it is committed. -EAGAIN: no credit or no slot now (the state bit WRITABLE will
+     tell). -EPIPE: dead or shut.
+     */
+    int32_t (*reserve)(struct zmq_rdma_link_t *link, void **data, size_t *size);
+    /*
+     Send the first `size` bytes of the reserved buffer (0: give it back unused). What is
+     committed is the library's to deliver. -EINVAL if more than was reserved.
+     */
+    int32_t (*commit)(struct zmq_rdma_link_t *link, size_t size);
+    /*
+     Push what was committed, and owed credits, to the device; returns the state bits.
+     */
+    int32_t (*flush)(struct zmq_rdma_link_t *link);
+    /*
+     Let time pass (probes, shrinking windows); returns milliseconds until the next call is due.
+     */
+    int32_t (*tick)(struct zmq_rdma_link_t *link);
+    /*
+     Begin a lossless close: once all that was committed is sent, tell the peer, and wait for its
+     acknowledgement. Go on with `crank` until FINISHED or DEAD. Received bytes are
+     discarded from now on. Returns the state bits.
+     */
+    int32_t (*shut)(struct zmq_rdma_link_t *link);
+    /*
+     Cut at once, and free the handle, in any state. What is already with the device may
+     still arrive.
+     */
+    int32_t (*close)(struct zmq_rdma_link_t *link);
+    /*
+     Write a line to the log at a level (0 error, 1 warning, 2 info, 3 debug, 4 trace): for the
+     glue's own words. `text` is NUL-terminated UTF-8.
+     */
+    int32_t (*log)(int32_t level, const char *text);
+} zmq_rdma_ops_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ The vtable.
+ */
+const struct zmq_rdma_ops_t *zmq_rdma_ops(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ZMQ_RDMA_H_INCLUDED */

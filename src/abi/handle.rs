@@ -1,0 +1,4 @@
+//! Lifetime of handles.
+pub struct ListenerCell;
+pub struct DialCell;
+pub struct LinkCell;

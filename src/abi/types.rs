@@ -1,0 +1,187 @@
+//! What crosses the C boundary: plain data, opaque handles, the vtable's shape.
+//! cbindgen turns this file into `include/zmq_rdma.h`; its comments are the
+//! C documentation.
+
+use std::ffi::{c_char, c_void};
+
+/// Version of the vtable; a caller refuses a table of another version.
+pub const ZMQ_RDMA_ABI: u32 = 1;
+
+/// Choice of device: verbs where the route has an RDMA device, else soft.
+pub const ZMQ_RDMA_DEVICE_AUTO: i32 = 0;
+/// Choice of device: rdma-core only.
+pub const ZMQ_RDMA_DEVICE_VERBS: i32 = 1;
+/// Choice of device: the built-in iWARP over TCP only.
+pub const ZMQ_RDMA_DEVICE_SOFT: i32 = 2;
+
+/// Bit of a link's state: `read` has bytes, or an end or error to report.
+pub const ZMQ_RDMA_READABLE: i32 = 1;
+/// Bit of a link's state: `reserve` has a buffer to give.
+pub const ZMQ_RDMA_WRITABLE: i32 = 2;
+/// Bit of a link's state: wait until the descriptor is writable as well.
+pub const ZMQ_RDMA_WANT_OUT: i32 = 4;
+/// Bit of a link's state: the close begun by `shut` is complete: the peer has
+/// acknowledged every byte. Or there was nothing to wait for.
+pub const ZMQ_RDMA_FINISHED: i32 = 8;
+/// Bit of a link's state: the link is dead; `read` says why. Its descriptor stays readable.
+pub const ZMQ_RDMA_DEAD: i32 = 16;
+/// Bit of a link's state: the peer has begun its close; all its bytes are here
+/// or have been read. `shut` and some patience complete the close in good order.
+pub const ZMQ_RDMA_PEER_SHUT: i32 = 32;
+
+/// `addr`: this side.
+pub const ZMQ_RDMA_LOCAL: i32 = 0;
+/// `addr`: the other side.
+pub const ZMQ_RDMA_PEER: i32 = 1;
+
+/// A listening address. Owned by the caller of `listen` until `unlisten`.
+pub struct Listener(pub(crate) super::handle::ListenerCell);
+/// A connection being made. Owned by the caller of `dial` until `dial_close`.
+pub struct Dial(pub(crate) super::handle::DialCell);
+/// A connection. Owned by who got it from `accept` or `dial_step` until `close`.
+pub struct Link(pub(crate) super::handle::LinkCell);
+
+/// A socket address: `len` bytes of a `struct sockaddr` (IPv4 or IPv6).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Addr {
+    /// The `struct sockaddr_in` or `sockaddr_in6`, in native layout.
+    pub bytes: [u8; 128],
+    /// Bytes used; 0 means no address.
+    pub len: u32,
+}
+
+/// What to wait for.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ReadyFd {
+    /// Descriptor, owned by the library: watch it, never close it. -1: none.
+    pub fd: i32,
+    /// Nonzero: until readable. Level-triggered.
+    pub want_in: i32,
+    /// Nonzero: until writable.
+    pub want_out: i32,
+}
+
+/// How to listen or dial. Fill with `options_init`, then change what differs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// `sizeof` of this structure as the caller knows it.
+    pub size: u32,
+    /// A `ZMQ_RDMA_DEVICE_` value.
+    pub device: i32,
+    /// Bytes in flight towards the peer at most; -1: default. Also SO_SNDBUF (soft).
+    pub sndbuf: i32,
+    /// Bytes the peer may have in flight towards us at most; -1: default. Also SO_RCVBUF (soft).
+    pub rcvbuf: i32,
+    /// IP type of service, 0 to 255.
+    pub tos: i32,
+    /// SO_PRIORITY; 0: default.
+    pub priority: i32,
+    /// Connections that may wait to be accepted.
+    pub backlog: i32,
+    /// Nonzero: IPv6 addresses (and IPv4 through them), as ZMQ_IPV6.
+    pub ipv6: i32,
+    /// Interface to bind to (ZMQ_BINDTODEVICE), or NULL. Copied.
+    pub interface_name: *const c_char,
+}
+
+/// The transport. `abi` and `size` come first and never move; later versions
+/// of the table only append.
+///
+/// Every function returns 0 or more, or a negative errno value. None blocks
+/// but `listen` (a few system calls). None calls back. A handle may be used by
+/// one thread at a time, not necessarily always the same. After fork, every
+/// function of a handle made before it returns -ECANCELED in the child.
+/// A null handle or pointer gives -EFAULT. If a defect in the library makes a
+/// function fail midway, that handle alone is dead from then on, with one line in the log.
+#[repr(C)]
+pub struct Ops {
+    /// `ZMQ_RDMA_ABI`.
+    pub abi: u32,
+    /// `sizeof` of this structure as the library knows it.
+    pub size: u32,
+
+    /// Fill with defaults and with what the environment says.
+    pub options_init: extern "C" fn(options: *mut Options) -> i32,
+
+    /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.
+    /// -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EINVAL, -EMFILE, -ENFILE, -ENOMEM.
+    pub listen: extern "C" fn(
+        options: *const Options,
+        addr: *const Addr,
+        listener: *mut *mut Listener,
+    ) -> i32,
+    /// What to watch; constant for the listener's life.
+    pub listener_ready: extern "C" fn(listener: *const Listener, ready: *mut ReadyFd) -> i32,
+    /// The bound address, with the port chosen.
+    pub listener_addr: extern "C" fn(listener: *const Listener, addr: *mut Addr) -> i32,
+    /// The next connection; on 0, `*link` is the caller's. Its handshake may
+    /// still be under way: `read` and `reserve` say -EAGAIN until it is done.
+    /// -EAGAIN: none now. -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ECONNABORTED: one connection
+    /// was lost, go on.
+    pub accept: extern "C" fn(listener: *mut Listener, link: *mut *mut Link) -> i32,
+    /// Stop listening and free the handle, in any state.
+    pub unlisten: extern "C" fn(listener: *mut Listener) -> i32,
+
+    /// Start to connect to `host` (numeric address or name, without brackets;
+    /// copied) and `port`; `source` is the local address to use, or NULL. A name is resolved
+    /// off this thread. On 0, `*dial` is the caller's. -EINVAL, -EMFILE, -ENFILE, -ENOMEM,
+    /// -EADDRNOTAVAIL, -EADDRINUSE, -ENODEV.
+    pub dial: extern "C" fn(
+        options: *const Options,
+        host: *const c_char,
+        port: u16,
+        source: *const Addr,
+        dial: *mut *mut Dial,
+    ) -> i32,
+    /// What to watch now. Ask again after every `dial_step`: it may change.
+    pub dial_ready: extern "C" fn(dial: *const Dial, ready: *mut ReadyFd) -> i32,
+    /// Go on. 0: connected, and `*link` is the caller's (the dial is spent: `dial_close` it).
+    /// -EINPROGRESS: wait. -ECONNREFUSED (nobody listens, or the peer rejects), -ECONNRESET,
+    /// -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH, -EADDRNOTAVAIL, -ENODEV, -EPROTO (the peer does not speak
+    /// this protocol), -ENOMEM and the like: failed.
+    pub dial_step: extern "C" fn(dial: *mut Dial, link: *mut *mut Link) -> i32,
+    /// Give up, and free the handle, in any state.
+    pub dial_close: extern "C" fn(dial: *mut Dial) -> i32,
+
+    /// What to watch; the descriptor is constant for the link's life, `want_out` is not
+    /// (the state bit ZMQ_RDMA_WANT_OUT tells the same).
+    pub link_ready: extern "C" fn(link: *const Link, ready: *mut ReadyFd) -> i32,
+    /// ZMQ_RDMA_LOCAL or ZMQ_RDMA_PEER address.
+    pub link_addr: extern "C" fn(link: *const Link, which: i32, addr: *mut Addr) -> i32,
+    /// Name of the device that serves it, NUL-terminated, cut to `size` bytes.
+    pub link_device: extern "C" fn(link: *const Link, name: *mut c_char, size: usize) -> i32,
+
+    /// Take in what the device has, send what may be sent; returns the link's state bits.
+    /// Call it when the descriptor is ready. Bounded work: what is left keeps the
+    /// descriptor readable, or READABLE is set.
+    pub crank: extern "C" fn(link: *mut Link) -> i32,
+    /// Copy out up to `size` received bytes; returns how many. -EAGAIN: none now. -EPIPE: the peer
+    /// closed and all its bytes have been read. -ECONNRESET, -ETIMEDOUT, -EPROTO, -ENETDOWN: dead.
+    pub read: extern "C" fn(link: *mut Link, data: *mut c_void, size: usize) -> i32,
+    /// A buffer of `*size` bytes to encode into, valid until `commit`. The same one is given again
+    /// until it is committed. -EAGAIN: no credit or no slot now (the state bit WRITABLE will
+    /// tell). -EPIPE: dead or shut.
+    pub reserve: extern "C" fn(link: *mut Link, data: *mut *mut c_void, size: *mut usize) -> i32,
+    /// Send the first `size` bytes of the reserved buffer (0: give it back unused). What is
+    /// committed is the library's to deliver. -EINVAL if more than was reserved.
+    pub commit: extern "C" fn(link: *mut Link, size: usize) -> i32,
+    /// Push what was committed, and owed credits, to the device; returns the state bits.
+    pub flush: extern "C" fn(link: *mut Link) -> i32,
+    /// Let time pass (probes, shrinking windows); returns milliseconds until the next call is due.
+    pub tick: extern "C" fn(link: *mut Link) -> i32,
+
+    /// Begin a lossless close: once all that was committed is sent, tell the peer, and wait for its
+    /// acknowledgement. Go on with `crank` until FINISHED or DEAD. Received bytes are
+    /// discarded from now on. Returns the state bits.
+    pub shut: extern "C" fn(link: *mut Link) -> i32,
+    /// Cut at once, and free the handle, in any state. What is already with the device may
+    /// still arrive.
+    pub close: extern "C" fn(link: *mut Link) -> i32,
+
+    /// Write a line to the log at a level (0 error, 1 warning, 2 info, 3 debug, 4 trace): for the
+    /// glue's own words. `text` is NUL-terminated UTF-8.
+    pub log: extern "C" fn(level: i32, text: *const c_char) -> i32,
+}

@@ -1,0 +1,222 @@
+//! The device contract: what `stream` may ask of RDMA hardware or of its
+//! software stand-in. Only what rxe, siw and soft all offer is here; more is a
+//! capability that an endpoint states in [`Caps`].
+//!
+//! Everything here is non-blocking. An object is `Send`, not `Sync`: one
+//! thread at a time, no lock on the message path. After [`Endpoint::poll`]
+//! returns, the readiness descriptor will report whatever happens next, so a
+//! caller that handles all events of one `poll` may sleep on the descriptor.
+
+pub mod region;
+pub mod soft;
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+use crate::error::Result;
+use region::{Filled, Free};
+
+/// Most bytes of private data in a connection request or reply, on every
+/// device: what is left to the consumer of InfiniBand's RC REQ under the RDMA CM.
+pub const PRIVATE_DATA_MAX: usize = 56;
+
+/// Private data of a connection request, reply or reject.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PrivateData(pub Vec<u8>);
+
+/// Which driver serves an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// rdma-core: InfiniBand, RoCE, iWARP.
+    Verbs,
+    /// The built-in iWARP over TCP.
+    Soft,
+}
+
+/// What to wait for before the next `poll`, `step` or `accept`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// Owned by the object that returned it; valid until that object is
+    /// dropped or says otherwise. Level-triggered.
+    pub fd: RawFd,
+    /// Wait until readable. An endpoint always wants this, also when dead
+    /// (then the descriptor is and stays readable).
+    pub read: bool,
+    /// Wait until writable as well. Verbs never asks for it.
+    pub write: bool,
+}
+
+/// What an endpoint can do, as data. Fixed once it is established.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// Bytes of one receive or send slot, frame header included.
+    pub slot_size: usize,
+    /// Receives that may be posted at once.
+    pub recv_depth: u16,
+    /// Sends that may be posted and not yet reported [`Event::Sent`].
+    pub send_depth: u16,
+    /// The device notices by itself that the peer's machine is gone while the
+    /// link is idle; if not, the flow sends PING.
+    pub detects_idle_death: bool,
+    /// Rendezvous (`expose`, `post_read`) works.
+    pub reads: bool,
+}
+
+/// How to open; plain data with defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of payload a slot carries (the frame header is added by `stream`
+    /// before it asks a device: `slot_size` here includes it).
+    pub slot_size: usize,
+    /// Receives posted at most.
+    pub recv_depth: u16,
+    /// Sends posted at most.
+    pub send_depth: u16,
+    /// Kernel send buffer in bytes (soft), `None` for the system's default.
+    pub sndbuf: Option<usize>,
+    /// Kernel receive buffer in bytes (soft), `None` for the system's default.
+    pub rcvbuf: Option<usize>,
+    /// IP type of service, 0 to 255.
+    pub tos: u8,
+    /// SO_PRIORITY (soft), `None` for the default.
+    pub priority: Option<i32>,
+    /// SO_BINDTODEVICE (soft) / device of the route (verbs).
+    pub interface: Option<String>,
+    /// Connections that may wait in the listener.
+    pub backlog: u32,
+    /// iWARP CRC32C: insist on it (soft). When false it is still used if the
+    /// peer insists (RFC 5044 section 7.1).
+    pub crc: bool,
+    /// Whether an IPv6 wildcard listener also takes IPv4.
+    pub dual_stack: bool,
+    /// A peer not heard of for this long is dead.
+    pub dead_after: std::time::Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            slot_size: 8 * 1024 + 8,
+            recv_depth: 32,
+            send_depth: 36,
+            sndbuf: None,
+            rcvbuf: None,
+            tos: 0,
+            priority: None,
+            interface: None,
+            backlog: 100,
+            crc: true,
+            dual_stack: true,
+            dead_after: std::time::Duration::from_secs(10),
+        }
+    }
+}
+
+/// A stretch of the peer's memory, as the peer named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Steering tag or rkey.
+    pub key: u32,
+    /// Address or tagged offset.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// What an endpoint tells.
+#[derive(Debug)]
+pub enum Event {
+    /// Acceptor only, first event: the peer asks, with this private data.
+    /// Answer with `accept` or `reject`.
+    Request(PrivateData),
+    /// The connection stands. Initiator: the peer's reply data. Acceptor: empty.
+    Established(PrivateData),
+    /// Initiator only: the peer said no, with this private data. The endpoint is dead.
+    Rejected(PrivateData),
+    /// One SEND of the peer arrived whole, and used up one posted receive.
+    Received(Filled),
+    /// This many of the oldest posted sends are complete; their slots are free again.
+    Sent(u16),
+    /// The READ posted with this token is complete; its bytes are in place.
+    ReadDone(u64),
+    /// The peer disconnected in good order. All `Received` came before this.
+    /// Nothing further will come.
+    Disconnected,
+}
+
+/// A listening address.
+pub trait Listener: Send {
+    /// The bound address, with the port that was chosen.
+    fn local_addr(&self) -> SocketAddr;
+    /// Where to wait for connections.
+    fn ready(&self) -> Ready;
+    /// The next connection, or `Error::Again`. Other errors concern one
+    /// connection (or a limit such as descriptors): the listener lives on.
+    fn accept(&mut self) -> Result<Box<dyn Endpoint>>;
+}
+
+/// One reliable connection: a queue pair with its completion queue.
+/// Any `Err` other than `Again` from any method means that it is dead; its
+/// descriptor then stays readable, and every later call returns an error.
+/// Dropping it destroys it at once (undelivered sends may be lost).
+pub trait Endpoint: Send {
+    /// Which driver.
+    fn kind(&self) -> Kind;
+    /// Device name for people (`soft`, `rxe0`, `mlx5_0`).
+    fn device_name(&self) -> &str;
+    /// Capabilities; depths are meaningful from the start.
+    fn caps(&self) -> Caps;
+    /// Where to wait. The descriptor never changes during an endpoint's life;
+    /// `write` may change with each call.
+    fn ready(&self) -> Ready;
+    /// This side's address.
+    fn local_addr(&self) -> SocketAddr;
+    /// The peer's address.
+    fn peer_addr(&self) -> SocketAddr;
+
+    /// Answer a `Request`. At most [`PRIVATE_DATA_MAX`] bytes. Post receives first.
+    fn accept(&mut self, private: &[u8]) -> Result<()>;
+    /// Refuse a `Request`, with the reason in the private data; the endpoint
+    /// sends it and is then only good for dropping after `poll` has said
+    /// `Disconnected` or an error.
+    fn reject(&mut self, private: &[u8]) -> Result<()>;
+
+    /// Post up to `n` more receives; returns how many were (0 when memory is capped).
+    fn post_recvs(&mut self, n: u16) -> Result<u16>;
+    /// A free send slot, or `None` when the device has none to give now
+    /// (`ready` will fire when that changes, or an `Event::Sent` will tell).
+    fn reserve(&mut self) -> Result<Option<Free>>;
+    /// Post `slot[..len]` as one SEND. May be held until `flush`.
+    fn post_send(&mut self, slot: Free, len: usize) -> Result<()>;
+    /// Hand what was posted to the device.
+    fn flush(&mut self) -> Result<()>;
+
+    /// Let the peer READ `len` bytes at `addr` until `hide`.
+    ///
+    /// # Safety
+    /// The memory stays valid and unwritten until `hide` returns or the endpoint is dropped.
+    #[allow(unsafe_code)]
+    unsafe fn expose(&mut self, addr: *const u8, len: usize) -> Result<Remote>;
+    /// Take back what `expose` gave.
+    fn hide(&mut self, key: u32) -> Result<()>;
+    /// READ `from` into `to`; `ReadDone(token)` tells the end.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `from.len` bytes, and nobody else touches
+    /// it, until `ReadDone(token)` or until the endpoint is dropped.
+    #[allow(unsafe_code)]
+    unsafe fn post_read(&mut self, to: *mut u8, from: Remote, token: u64) -> Result<()>;
+
+    /// Turn the crank: take in what the device has, write what it can, and
+    /// append what happened to `events`. Bounded work; see the module's words
+    /// on the readiness descriptor.
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
+    /// Called about every five seconds: `Err(TimedOut)` when the device knows
+    /// that the peer has been silent for `dead_after` while it owed an
+    /// acknowledgement.
+    fn probe(&mut self, now: Instant) -> Result<()>;
+    /// Disconnect in good order once everything posted has been sent; `poll`
+    /// says `Disconnected` when the peer has done so too.
+    fn disconnect(&mut self) -> Result<()>;
+}

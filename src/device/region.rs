@@ -1,0 +1,344 @@
+//! Memory that a device reads and writes: slabs of equal slots.
+//!
+//! A slot is in one of three states, each a type; moves convert them.
+//! [`Free`] is ours to fill, a posted slot is the device's (kept by the
+//! device as [`Posted`]), and only [`Filled`] reads as bytes. Memory that the
+//! device may touch is never a Rust reference.
+#![allow(unsafe_code)]
+
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use crossbeam_queue::SegQueue;
+
+use crate::error::{Error, Result};
+
+const PAGE: usize = 4096;
+
+/// Registers memory with a device; returns the local key, and a guard whose
+/// drop deregisters. The guard is dropped before the memory is freed.
+pub trait Registrar: Send + Sync {
+    /// Register `len` bytes at `addr`.
+    fn register(&self, addr: NonNull<u8>, len: usize) -> Result<(u32, Box<dyn Send + Sync>)>;
+}
+
+/// Memory that needs no registration (the soft device).
+pub struct Unregistered;
+
+impl Registrar for Unregistered {
+    fn register(&self, _: NonNull<u8>, _: usize) -> Result<(u32, Box<dyn Send + Sync>)> {
+        Ok((0, Box::new(())))
+    }
+}
+
+struct Block {
+    // Field order is drop order: deregister, then free.
+    _registration: Box<dyn Send + Sync>,
+    _memory: Memory,
+}
+
+struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: `Memory` owns its allocation, and only `Drop` uses `start`.
+unsafe impl Send for Memory {}
+// SAFETY: no method takes `&Memory`.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn new(len: usize) -> Memory {
+        let layout = Layout::from_size_align(len.max(1), PAGE).expect("slab block layout");
+        // SAFETY: the layout is not of size zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        Memory { start, layout }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, freed only here.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Raw {
+    start: NonNull<u8>,
+    key: u32,
+}
+
+// SAFETY: a `Raw` names memory that its slab keeps alive; whoever holds it
+// out of the free list is its only user.
+unsafe impl Send for Raw {}
+
+/// Equal slots, grown by blocks up to a cap, shared by the endpoints of a device.
+pub struct Slab {
+    slot_size: usize,
+    slots_a_block: usize,
+    cap_bytes: usize,
+    free: SegQueue<Raw>,
+    blocks: Mutex<Vec<Block>>,
+    registrar: Box<dyn Registrar>,
+}
+
+impl Slab {
+    /// A slab of slots of `slot_size` bytes that never pins more than `cap_bytes`.
+    pub fn new(
+        slot_size: usize,
+        slots_a_block: usize,
+        cap_bytes: usize,
+        registrar: Box<dyn Registrar>,
+    ) -> Arc<Slab> {
+        Arc::new(Slab {
+            slot_size,
+            slots_a_block: slots_a_block.max(1),
+            cap_bytes,
+            free: SegQueue::new(),
+            blocks: Mutex::new(Vec::new()),
+            registrar,
+        })
+    }
+
+    /// Bytes of one slot.
+    pub fn slot_size(&self) -> usize {
+        self.slot_size
+    }
+
+    /// Bytes this slab has taken (and, on verbs, pinned) so far.
+    pub fn bytes(&self) -> usize {
+        let blocks = self.blocks.lock().unwrap_or_else(|e| e.into_inner());
+        blocks.len() * self.block_bytes()
+    }
+
+    /// A free slot; `None` when the cap is met and none is free.
+    pub fn take(self: &Arc<Self>) -> Result<Option<Free>> {
+        let raw = match self.free.pop() {
+            Some(raw) => raw,
+            None => match self.grow()? {
+                Some(raw) => raw,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Free {
+            slot: Slot {
+                raw,
+                slab: Arc::clone(self),
+            },
+        }))
+    }
+
+    fn block_bytes(&self) -> usize {
+        (self.slot_stride() * self.slots_a_block).next_multiple_of(PAGE)
+    }
+
+    fn slot_stride(&self) -> usize {
+        self.slot_size.next_multiple_of(64)
+    }
+
+    fn grow(&self) -> Result<Option<Raw>> {
+        let mut blocks = self
+            .blocks
+            .lock()
+            .map_err(|_| Error::Limit("slab poisoned by an earlier panic"))?;
+        if let Some(raw) = self.free.pop() {
+            return Ok(Some(raw));
+        }
+        if (blocks.len() + 1) * self.block_bytes() > self.cap_bytes {
+            return Ok(None);
+        }
+        let memory = Memory::new(self.block_bytes());
+        let (key, registration) = self.registrar.register(memory.start, memory.layout.size())?;
+        for i in 1..self.slots_a_block {
+            // SAFETY: slot i lies inside the block, by `block_bytes`.
+            let start = unsafe { memory.start.add(i * self.slot_stride()) };
+            self.free.push(Raw { start, key });
+        }
+        let first = Raw {
+            start: memory.start,
+            key,
+        };
+        blocks.push(Block {
+            _registration: registration,
+            _memory: memory,
+        });
+        Ok(Some(first))
+    }
+}
+
+struct Slot {
+    raw: Raw,
+    slab: Arc<Slab>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slab.free.push(self.raw);
+    }
+}
+
+/// A slot that is ours to fill. Dropping it gives it back to its slab.
+pub struct Free {
+    slot: Slot,
+}
+
+impl Free {
+    /// Bytes it holds.
+    pub fn capacity(&self) -> usize {
+        self.slot.slab.slot_size
+    }
+
+    /// Start of the slot, for a foreign encoder; valid for `capacity` bytes
+    /// while this `Free` is neither moved into a device nor dropped.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.slot.raw.start.as_ptr()
+    }
+
+    /// Copy `bytes` to `offset`.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(
+            offset <= self.capacity() && bytes.len() <= self.capacity() - offset,
+            "write past the end of a slot"
+        );
+        // SAFETY: in bounds by the assertion above.
+        let to = unsafe { self.slot.raw.start.as_ptr().add(offset) };
+        // SAFETY: we own the slot alone, and `bytes` cannot overlap memory
+        // that nobody else may reference.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// Hand it to a device: nobody else may touch it until it comes back.
+    pub fn post(self) -> Posted {
+        Posted { slot: self.slot }
+    }
+
+    /// It was filled by a copy, not by a device: read it from now on.
+    ///
+    /// # Panics
+    /// If `len` is more than its capacity.
+    pub fn fill(self, len: usize) -> Filled {
+        self.post().filled(len)
+    }
+}
+
+/// A slot that a device may be reading or writing. Held by the device alone.
+pub struct Posted {
+    slot: Slot,
+}
+
+impl Posted {
+    /// Address for the work request.
+    pub fn addr(&self) -> NonNull<u8> {
+        self.slot.raw.start
+    }
+
+    /// Local key for the work request.
+    pub fn key(&self) -> u32 {
+        self.slot.raw.key
+    }
+
+    /// Bytes it holds.
+    pub fn capacity(&self) -> usize {
+        self.slot.slab.slot_size
+    }
+
+    /// The device is done with a receive of `len` bytes.
+    ///
+    /// # Panics
+    /// If `len` is more than its capacity.
+    pub fn filled(self, len: usize) -> Filled {
+        assert!(len <= self.capacity(), "a receive longer than its slot");
+        Filled {
+            start: self.slot.raw.start,
+            len,
+            _owner: Owner::Slot(self.slot),
+        }
+    }
+
+    /// The device is done with a send, or the queue was flushed.
+    pub fn free(self) -> Free {
+        Free { slot: self.slot }
+    }
+}
+
+enum Owner {
+    Slot(#[allow(dead_code)] Slot),
+    Shared(#[allow(dead_code)] Arc<dyn Send + Sync>),
+}
+
+/// Received bytes. Dropping it gives its memory back.
+pub struct Filled {
+    start: NonNull<u8>,
+    len: usize,
+    _owner: Owner,
+}
+
+// SAFETY: the bytes are owned through `_owner` and no device writes them any more.
+unsafe impl Send for Filled {}
+
+impl Filled {
+    /// Received bytes that lie inside a larger buffer which `owner` keeps alive.
+    ///
+    /// # Safety
+    /// `start..start+len` is initialised memory inside what `owner` keeps
+    /// alive, and nobody writes it as long as `owner` has a holder.
+    pub unsafe fn view(start: NonNull<u8>, len: usize, owner: Arc<dyn Send + Sync>) -> Filled {
+        Filled {
+            start,
+            len,
+            _owner: Owner::Shared(owner),
+        }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: initialised (slabs are zeroed at birth), alive through
+        // `_owner`, and not written while this exists.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for Filled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Filled({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slab_never_grows_past_its_cap() {
+        let slab = Slab::new(100, 4, PAGE, Box::new(Unregistered));
+        let held: Vec<_> = (0..4).map(|_| slab.take().unwrap().unwrap()).collect();
+        assert!(slab.take().unwrap().is_none());
+        assert_eq!(slab.bytes(), PAGE);
+        drop(held);
+        assert!(slab.take().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_slot_keeps_its_bytes_through_post_and_fill() {
+        let slab = Slab::new(16, 1, PAGE, Box::new(Unregistered));
+        let mut free = slab.take().unwrap().unwrap();
+        free.write(4, b"abcd");
+        let filled = free.post().filled(8);
+        assert_eq!(&filled.bytes()[4..], b"abcd");
+    }
+
+    #[test]
+    #[should_panic(expected = "past the end")]
+    fn a_write_past_the_end_panics() {
+        let slab = Slab::new(16, 1, PAGE, Box::new(Unregistered));
+        slab.take().unwrap().unwrap().write(13, b"abcd");
+    }
+}
