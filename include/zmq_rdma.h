@@ -71,6 +71,86 @@
 #define ZMQ_RDMA_PEER 1
 
 /*
+ Places of the send queue that DATA leaves to control frames.
+ */
+#define CONTROL_PLACES 4
+
+/*
+ Milliseconds between two calls of [`Link::tick`].
+ */
+#define TICK_MS 5000
+
+/*
+ Payload bytes of a slot: one batch of libzmq's encoder.
+ */
+#define SLOT_PAYLOAD 8192
+
+/*
+ Receives posted on a busy link at most.
+ */
+#define RECV_DEPTH 32
+
+/*
+ Receives posted on an idle link, and told in the hello.
+ */
+#define RECV_IDLE 4
+
+/*
+ DATA that may wait in the send queue at most.
+ */
+#define SEND_DEPTH 32
+
+/*
+ Feature bits of this version: none yet.
+ */
+#define FEATURES 0
+
+/*
+ Bytes of a frame header.
+ */
+#define HEADER 8
+
+/*
+ Version of the stream protocol that this code speaks.
+ */
+#define VERSION 1
+
+/*
+ Flag: the sender had to stop for want of credits after this frame.
+ */
+#define FLAG_BLOCKED 1
+
+/*
+ Bytes of the payload of a FIN: the count of DATA bytes sent.
+ */
+#define FIN_PAYLOAD 8
+
+/*
+ Bytes of a hello.
+ */
+#define LEN 20
+
+/*
+ Least slot payload that a peer may offer.
+ */
+#define SLOT_PAYLOAD_MIN 64
+
+/*
+ Most slot payload that a peer may offer.
+ */
+#define SLOT_PAYLOAD_MAX (1 << 20)
+
+/*
+ Fewest receives that a peer must have posted: two DATA cannot deadlock.
+ */
+#define GRANT_MIN 4
+
+/*
+ Most receives that a peer may say it has posted.
+ */
+#define GRANT_MAX 4096
+
+/*
  A connection being made. Owned by the caller of `dial` until `dial_close`.
  */
 typedef struct zmq_rdma_dial_t zmq_rdma_dial_t;
@@ -259,7 +339,8 @@ typedef struct zmq_rdma_ops_t {
                            char *name,
                            size_t size);
     /*
-     Take in what the device has, send what may be sent; returns the link's state bits.
+     Take in what the device has, send what may be sent; returns the link's state bits, or
+     -ECONNABORTED when a defect ended it (treat as DEAD).
      Call it when the descriptor is ready. Bounded work: what is left keeps the
      descriptor readable, or READABLE is set.
      */
@@ -281,7 +362,8 @@ typedef struct zmq_rdma_ops_t {
      */
     int32_t (*commit)(struct zmq_rdma_link_t *link, size_t size);
     /*
-     Push what was committed, and owed credits, to the device; returns the state bits.
+     Push what was committed to the device; returns the state bits. With more to send and
+     WRITABLE set, reserve again at once: no event will tell.
      */
     int32_t (*flush)(struct zmq_rdma_link_t *link);
     /*
@@ -311,7 +393,7 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- The vtable.
+ The transport's vtable; constant for the life of the process.
  */
 const struct zmq_rdma_ops_t *zmq_rdma_ops(void);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MPL-2.0
 //! The one error of the library. It knows neither errno nor C: `abi::errno`
 //! alone translates. Variants are sorted by who must act.
 
@@ -14,6 +15,8 @@ pub enum Error {
     Reset(String),
     /// The peer answered and said no (nobody listens, or a reject with a reason).
     Refused(String),
+    /// The peer speaks our protocol, but no version or size in common: the user must act.
+    Incompatible(String),
     /// No route, no address, no such device or interface.
     Unreachable(String),
     /// The local address cannot be bound: in use, not local, no such interface.
@@ -55,6 +58,7 @@ impl fmt::Display for Error {
             Error::Closed => write!(f, "closed by the peer"),
             Error::Reset(why) => write!(f, "connection lost: {why}"),
             Error::Refused(why) => write!(f, "refused by the peer: {why}"),
+            Error::Incompatible(why) => write!(f, "incompatible peer: {why}"),
             Error::Unreachable(why) => write!(f, "unreachable: {why}"),
             Error::Address(AddressFault::InUse) => write!(f, "address already in use"),
             Error::Address(AddressFault::NotLocal) => {

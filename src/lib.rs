@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MPL-2.0
 //! RDMA as a transport of ZeroMQ: the map of the house.
 //!
 //! ```text
@@ -19,6 +20,7 @@
 pub mod abi;
 pub mod device;
 pub mod error;
+pub mod os;
 pub mod proto;
 pub mod stream;
 pub mod wire;

@@ -1,11 +1,15 @@
-//! The C doors. `types` is what crosses them, `ops` the vtable, `guard` the
-//! null, panic, poison and fork checks, `errno` the translation of errors,
-//! `log` the log line.
+// SPDX-License-Identifier: MPL-2.0
+//! The C doors. `types` is what crosses them, `ops` the vtable and its doors,
+//! `handle` the lifetime of handles, `guard` the null, panic, poison and fork
+//! checks, `errno` the translation of errors, `addr` socket addresses, `env`
+//! the environment, `log` the log line.
 
+mod addr;
+mod env;
+mod errno;
+pub mod guard;
+pub mod handle;
+pub mod log;
+pub mod ops;
+mod report;
 pub mod types;
-pub mod handle; 
-
-/// The vtable.
-#[allow(unsafe_code)]
-#[no_mangle]
-pub extern "C" fn zmq_rdma_ops() -> *const types::Ops { std::ptr::null() }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MPL-2.0
 //! What crosses the C boundary: plain data, opaque handles, the vtable's shape.
 //! cbindgen turns this file into `include/zmq_rdma.h`; its comments are the
 //! C documentation.
@@ -35,11 +36,11 @@ pub const ZMQ_RDMA_LOCAL: i32 = 0;
 pub const ZMQ_RDMA_PEER: i32 = 1;
 
 /// A listening address. Owned by the caller of `listen` until `unlisten`.
-pub struct Listener(pub(crate) super::handle::ListenerCell);
+pub struct Listener(());
 /// A connection being made. Owned by the caller of `dial` until `dial_close`.
-pub struct Dial(pub(crate) super::handle::DialCell);
+pub struct Dial(());
 /// A connection. Owned by who got it from `accept` or `dial_step` until `close`.
-pub struct Link(pub(crate) super::handle::LinkCell);
+pub struct Link(());
 
 /// A socket address: `len` bytes of a `struct sockaddr` (IPv4 or IPv6).
 #[repr(C)]
@@ -154,7 +155,8 @@ pub struct Ops {
     /// Name of the device that serves it, NUL-terminated, cut to `size` bytes.
     pub link_device: extern "C" fn(link: *const Link, name: *mut c_char, size: usize) -> i32,
 
-    /// Take in what the device has, send what may be sent; returns the link's state bits.
+    /// Take in what the device has, send what may be sent; returns the link's state bits, or
+    /// -ECONNABORTED when a defect ended it (treat as DEAD).
     /// Call it when the descriptor is ready. Bounded work: what is left keeps the
     /// descriptor readable, or READABLE is set.
     pub crank: extern "C" fn(link: *mut Link) -> i32,
@@ -168,7 +170,8 @@ pub struct Ops {
     /// Send the first `size` bytes of the reserved buffer (0: give it back unused). What is
     /// committed is the library's to deliver. -EINVAL if more than was reserved.
     pub commit: extern "C" fn(link: *mut Link, size: usize) -> i32,
-    /// Push what was committed, and owed credits, to the device; returns the state bits.
+    /// Push what was committed to the device; returns the state bits. With more to send and
+    /// WRITABLE set, reserve again at once: no event will tell.
     pub flush: extern "C" fn(link: *mut Link) -> i32,
     /// Let time pass (probes, shrinking windows); returns milliseconds until the next call is due.
     pub tick: extern "C" fn(link: *mut Link) -> i32,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MPL-2.0
 //! The device contract: what `stream` may ask of RDMA hardware or of its
 //! software stand-in. Only what rxe, siw and soft all offer is here; more is a
 //! capability that an endpoint states in [`Caps`].
@@ -14,7 +15,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Instant;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use region::{Filled, Free};
 
 /// Most bytes of private data in a connection request or reply, on every
@@ -145,6 +146,43 @@ pub enum Event {
     Disconnected,
 }
 
+/// Which driver may serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Verbs where the route has an RDMA device, else soft.
+    Auto,
+    /// Verbs or nothing.
+    Verbs,
+    /// Soft or nothing.
+    Soft,
+}
+
+/// Listen at `addr`. May make a few system calls; does not wait for anybody.
+pub fn listen(choice: Choice, addr: SocketAddr, options: &Options) -> Result<Box<dyn Listener>> {
+    match choice {
+        Choice::Auto | Choice::Soft => soft::listen(addr, options),
+        Choice::Verbs => Err(no_verbs()),
+    }
+}
+
+/// Start to connect to `to`, from `source` if given, with `private` data in the request.
+pub fn dial(
+    choice: Choice,
+    to: SocketAddr,
+    source: Option<SocketAddr>,
+    private: &[u8],
+    options: &Options,
+) -> Result<Box<dyn Endpoint>> {
+    match choice {
+        Choice::Auto | Choice::Soft => soft::dial(to, source, private, options),
+        Choice::Verbs => Err(no_verbs()),
+    }
+}
+
+fn no_verbs() -> Error {
+    Error::Unreachable("this build has no verbs device; choose auto or soft".into())
+}
+
 /// A listening address.
 pub trait Listener: Send {
     /// The bound address, with the port that was chosen.
@@ -183,14 +221,17 @@ pub trait Endpoint: Send {
     fn reject(&mut self, private: &[u8]) -> Result<()>;
 
     /// Post up to `n` more receives; returns how many were (0 when memory is capped).
+    /// Allowed before the connection stands; then it takes effect before the peer can send.
     fn post_recvs(&mut self, n: u16) -> Result<u16>;
     /// A free send slot, or `None` when the device has none to give now
     /// (`ready` will fire when that changes, or an `Event::Sent` will tell).
     fn reserve(&mut self) -> Result<Option<Free>>;
     /// Post `slot[..len]` as one SEND. May be held until `flush`.
     fn post_send(&mut self, slot: Free, len: usize) -> Result<()>;
-    /// Hand what was posted to the device.
-    fn flush(&mut self) -> Result<()>;
+    /// Hand what was posted to the device. Returns how many of the oldest posted
+    /// sends are complete by that already (soft, when the kernel took them);
+    /// those are not reported by an [`Event::Sent`] as well.
+    fn flush(&mut self) -> Result<u16>;
 
     /// Let the peer READ `len` bytes at `addr` until `hide`.
     ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MPL-2.0
 //! Memory that a device reads and writes: slabs of equal slots.
 //!
 //! A slot is in one of three states, each a type; moves convert them.
@@ -153,7 +154,9 @@ impl Slab {
             return Ok(None);
         }
         let memory = Memory::new(self.block_bytes());
-        let (key, registration) = self.registrar.register(memory.start, memory.layout.size())?;
+        let (key, registration) = self
+            .registrar
+            .register(memory.start, memory.layout.size())?;
         for i in 1..self.slots_a_block {
             // SAFETY: slot i lies inside the block, by `block_bytes`.
             let start = unsafe { memory.start.add(i * self.slot_stride()) };

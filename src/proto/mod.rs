@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
-//! Machines without I/O: `on_x` is told something, `poll_x` yields output.
+//! Machines without I/O: told by `on_x`, asked by `poll_x`. Siblings never meet.
 
 pub mod ddp;
+pub mod flow;
 pub mod mpa;
 pub mod rdmap;

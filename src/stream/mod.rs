@@ -1,1 +1,9 @@
-//! (under construction)
+// SPDX-License-Identifier: MPL-2.0
+//! A lossless ordered byte stream over one device connection: bind, connect,
+//! send and receive bytes, turn the crank. Everything is non-blocking.
+
+pub mod dial;
+pub mod link;
+pub mod listen;
+pub mod resolve;
+pub mod sizes;

@@ -4,5 +4,7 @@
 pub mod crc32c;
 pub mod ddp;
 pub mod fault;
+pub mod frame;
+pub mod hello;
 pub mod mpa;
 pub mod rdmap;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MPL-2.0
+//! The log line: to standard error, one write a line, at the level that
+//! ZMQ_RDMA_LOG asks for (off, error, warn, info, debug, trace; default error).
+//! A line that repeats within ten seconds is counted, not written again, so a
+//! client that retries ten times a second does not flood the log.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something the user must know.
+    Error,
+    /// Something that may explain trouble.
+    Warn,
+    /// Connections made and ended.
+    Info,
+    /// Retries, refusals, sizes.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+const QUIET: Duration = Duration::from_secs(10);
+const REMEMBERED: usize = 256;
+
+impl Level {
+    /// From a C number.
+    pub fn from_code(code: i32) -> Option<Level> {
+        Some(match code {
+            0 => Level::Error,
+            1 => Level::Warn,
+            2 => Level::Info,
+            3 => Level::Debug,
+            4 => Level::Trace,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+            Level::Trace => "trace",
+        }
+    }
+}
+
+/// What ZMQ_RDMA_LOG may be, for messages and the manual.
+pub const CHOICES: &str = "off, error, warn, info, debug or trace";
+
+/// `None`: off. `Err`: not one of [`CHOICES`].
+fn parse(text: &str) -> Result<Option<Level>, ()> {
+    Ok(match text {
+        "off" => None,
+        "" | "error" => Some(Level::Error),
+        "warn" => Some(Level::Warn),
+        "info" => Some(Level::Info),
+        "debug" => Some(Level::Debug),
+        "trace" => Some(Level::Trace),
+        _ => return Err(()),
+    })
+}
+
+fn threshold() -> Option<Level> {
+    static THRESHOLD: OnceLock<Option<Level>> = OnceLock::new();
+    *THRESHOLD.get_or_init(|| {
+        let text = std::env::var("ZMQ_RDMA_LOG").unwrap_or_default();
+        parse(&text).unwrap_or_else(|()| {
+            write_line(
+                Level::Error,
+                &format!("ZMQ_RDMA_LOG is \"{text}\"; it may be {CHOICES}"),
+            );
+            Some(Level::Error)
+        })
+    })
+}
+
+/// Whether a line of this level would be written.
+pub fn enabled(level: Level) -> bool {
+    threshold().is_some_and(|most| level <= most)
+}
+
+/// Write a line; `text` is made only if it will be written.
+pub fn line(level: Level, text: impl FnOnce() -> String) {
+    if !enabled(level) {
+        return;
+    }
+    let text = text();
+    static SEEN: Mutex<Option<Repeats>> = Mutex::new(None);
+    let mut seen = SEEN.lock().unwrap_or_else(|e| e.into_inner());
+    let repeats = seen.get_or_insert_with(Repeats::default);
+    if let Some(text) = repeats.pass(text, Instant::now()) {
+        drop(seen);
+        write_line(level, &text);
+    }
+}
+
+fn write_line(level: Level, text: &str) {
+    let line = format!("zmq-rdma: {}: {text}\n", level.name());
+    // Nothing can be done about a standard error that is closed.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+#[derive(Default)]
+struct Repeats(HashMap<String, (Instant, u32)>);
+
+impl Repeats {
+    /// The line to write, with a count of those held back; or none.
+    fn pass(&mut self, text: String, now: Instant) -> Option<String> {
+        if let Some((last, held)) = self.0.get_mut(&text) {
+            if now.duration_since(*last) < QUIET {
+                *held += 1;
+                return None;
+            }
+            let times = std::mem::take(held);
+            *last = now;
+            return Some(if times == 0 {
+                text
+            } else {
+                format!("{text} ({times} more times in between)")
+            });
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0
+                .retain(|_, (last, _)| now.duration_since(*last) < QUIET);
+        }
+        if self.0.len() < REMEMBERED {
+            self.0.insert(text.clone(), (now, 0));
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_repeats_is_counted() {
+        let mut repeats = Repeats::default();
+        let start = Instant::now();
+        assert_eq!(repeats.pass("a".into(), start).as_deref(), Some("a"));
+        assert_eq!(repeats.pass("a".into(), start), None);
+        assert_eq!(repeats.pass("b".into(), start).as_deref(), Some("b"));
+        assert_eq!(
+            repeats.pass("a".into(), start + QUIET).as_deref(),
+            Some("a (1 more times in between)")
+        );
+    }
+
+    #[test]
+    fn memory_for_repeats_is_bounded() {
+        let mut repeats = Repeats::default();
+        let start = Instant::now();
+        for i in 0..10_000 {
+            assert!(repeats.pass(i.to_string(), start).is_some());
+        }
+        assert!(repeats.0.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn levels_are_read_by_name() {
+        assert_eq!(parse("off"), Ok(None));
+        assert_eq!(parse("debug"), Ok(Some(Level::Debug)));
+        assert_eq!(parse("loud"), Err(()));
+        assert!(Level::Error < Level::Trace);
+    }
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MPL-2.0
+//! The doors. Each checks, translates, calls `stream`, and translates back;
+//! what they promise is in `types`. None is longer than its contract.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_void, CStr};
+use std::mem::size_of;
+use std::ptr::null;
+use std::time::Instant;
+
+use super::guard::{door, watch_fork};
+use super::handle::Handle;
+use super::log::{self, line, Level};
+use super::report::{self, Live};
+use super::types::*;
+use super::{addr, env, errno};
+use crate::device;
+use crate::error::{Error, Result};
+use crate::stream::dial::Dial as StreamDial;
+use crate::stream::link::TICK_MS;
+use crate::stream::listen::Listener as StreamListener;
+use crate::stream::sizes::Sizes;
+
+/// The transport's vtable; constant for the life of the process.
+#[no_mangle]
+pub extern "C" fn zmq_rdma_ops() -> *const Ops {
+    watch_fork();
+    report::watch_panics();
+    &OPS
+}
+
+static OPS: Ops = Ops {
+    abi: ZMQ_RDMA_ABI,
+    size: size_of::<Ops>() as u32,
+    options_init,
+    listen,
+    listener_ready,
+    listener_addr,
+    accept,
+    unlisten,
+    dial,
+    dial_ready,
+    dial_step,
+    dial_close,
+    link_ready,
+    link_addr,
+    link_device,
+    crank,
+    read,
+    reserve,
+    commit,
+    flush,
+    tick,
+    shut,
+    close,
+    log: log_line,
+};
+
+fn code(result: Result<()>) -> i32 {
+    result.map_or_else(|error| errno::of(&error), |()| 0)
+}
+
+/// Write a value through a pointer of C's.
+fn put<T>(to: *mut T, value: T) -> i32 {
+    if to.is_null() {
+        return -libc::EFAULT;
+    }
+    // SAFETY: not null; the header asks for a valid pointer of this type.
+    unsafe { to.write(value) };
+    0
+}
+
+/// A C string of the caller's, copied.
+fn text(from: *const c_char) -> std::result::Result<Option<String>, i32> {
+    if from.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not null; the header asks for a NUL-terminated string.
+    let text = unsafe { CStr::from_ptr(from) };
+    match text.to_str() {
+        Ok(text) => Ok(Some(text.to_owned())),
+        Err(_) => Err(-libc::EINVAL),
+    }
+}
+
+fn address(from: *const Addr) -> std::result::Result<Option<std::net::SocketAddr>, i32> {
+    // SAFETY: null, or valid as the header asks.
+    match unsafe { from.as_ref() } {
+        None => Ok(None),
+        Some(from) => addr::from_c(from).map_err(|error| errno::of(&error)),
+    }
+}
+
+/// Run the body of a door on what is behind a handle.
+fn on<T, H>(name: &str, handle: *const H, body: impl FnOnce(&mut T) -> i32) -> i32 {
+    door(name, || {
+        // SAFETY: handles of type H come from `Handle::<T>::give` below, and
+        // the header asks for one thread at a time.
+        let done = unsafe { Handle::<T>::with(handle.cast(), body) };
+        done.unwrap_or_else(|code| code)
+    })
+}
+
+/// Free what is behind a handle.
+fn free<T, H>(name: &str, handle: *mut H) -> i32 {
+    door(name, || {
+        // SAFETY: as in `on`; the header says that the pointer is dead afterwards.
+        match unsafe { Handle::<T>::take(handle.cast()) } {
+            Some(_) => 0,
+            None => -libc::EFAULT,
+        }
+    })
+}
+
+/// The caller's options, checked.
+struct Wish {
+    choice: device::Choice,
+    sizes: Sizes,
+    ipv6: bool,
+}
+
+fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
+    // SAFETY: null, or valid as the header asks.
+    let Some(options) = (unsafe { options.as_ref() }) else {
+        return Err(-libc::EFAULT);
+    };
+    if (options.size as usize) < size_of::<Options>() {
+        return Err(-libc::EINVAL);
+    }
+    let Some(choice) = env::choice(options.device) else {
+        return Err(-libc::EINVAL);
+    };
+    let bytes = |value: i32| usize::try_from(value).ok().filter(|&bytes| bytes > 0);
+    let device = device::Options {
+        sndbuf: bytes(options.sndbuf),
+        rcvbuf: bytes(options.rcvbuf),
+        tos: u8::try_from(options.tos).map_err(|_| -libc::EINVAL)?,
+        priority: Some(options.priority).filter(|&priority| priority != 0),
+        interface: text(options.interface_name)?.filter(|name| !name.is_empty()),
+        backlog: u32::try_from(options.backlog).unwrap_or(0),
+        crc: env::crc().map_err(told)?,
+        ..device::Options::default()
+    };
+    Ok(Wish {
+        choice,
+        sizes: Sizes::new(device),
+        ipv6: options.ipv6 != 0,
+    })
+}
+
+fn told(words: String) -> i32 {
+    line(Level::Error, || words);
+    -libc::EINVAL
+}
+
+extern "C" fn options_init(options: *mut Options) -> i32 {
+    door("options_init", || {
+        let device = match env::device() {
+            Ok(device) => device,
+            Err(words) => return told(words),
+        };
+        put(
+            options,
+            Options {
+                size: size_of::<Options>() as u32,
+                device,
+                sndbuf: -1,
+                rcvbuf: -1,
+                tos: 0,
+                priority: 0,
+                backlog: 100,
+                ipv6: 0,
+                interface_name: null(),
+            },
+        )
+    })
+}
+
+extern "C" fn listen(
+    options: *const Options,
+    at: *const Addr,
+    listener: *mut *mut Listener,
+) -> i32 {
+    door("listen", || {
+        let (wish, at) = match (wish(options), address(at)) {
+            (Ok(wish), Ok(Some(at))) => (wish, at),
+            (Err(code), _) | (_, Err(code)) => return code,
+            (_, Ok(None)) => return -libc::EINVAL,
+        };
+        if listener.is_null() {
+            return -libc::EFAULT;
+        }
+        match StreamListener::open(wish.choice, at, wish.sizes) {
+            Ok(open) => put(listener, Handle::give(open).cast()),
+            Err(error) => {
+                report::listen_failed(at, &error);
+                errno::of(&error)
+            }
+        }
+    })
+}
+
+fn ready_fd(ready: device::Ready) -> ReadyFd {
+    ReadyFd {
+        fd: ready.fd,
+        want_in: ready.read.into(),
+        want_out: ready.write.into(),
+    }
+}
+
+extern "C" fn listener_ready(listener: *const Listener, ready: *mut ReadyFd) -> i32 {
+    on(
+        "listener_ready",
+        listener,
+        |listener: &mut StreamListener| put(ready, ready_fd(listener.ready())),
+    )
+}
+
+extern "C" fn listener_addr(listener: *const Listener, out: *mut Addr) -> i32 {
+    on(
+        "listener_addr",
+        listener,
+        |listener: &mut StreamListener| put(out, addr::to_c(listener.local_addr())),
+    )
+}
+
+extern "C" fn accept(listener: *mut Listener, link: *mut *mut Link) -> i32 {
+    on("accept", listener, |listener: &mut StreamListener| {
+        if link.is_null() {
+            return -libc::EFAULT;
+        }
+        match listener.accept() {
+            Ok(accepted) => put(link, Handle::give(Live::new(accepted)).cast()),
+            Err(error) => {
+                report::accept_failed(listener.local_addr(), &error);
+                errno::of(&error)
+            }
+        }
+    })
+}
+
+extern "C" fn unlisten(listener: *mut Listener) -> i32 {
+    free::<StreamListener, _>("unlisten", listener)
+}
+
+/// A dial and where it goes, for the log.
+struct Dialing {
+    dial: StreamDial,
+    to: String,
+}
+
+extern "C" fn dial(
+    options: *const Options,
+    host: *const c_char,
+    port: u16,
+    source: *const Addr,
+    dial: *mut *mut Dial,
+) -> i32 {
+    door("dial", || {
+        let (wish, host, source) = match (wish(options), text(host), address(source)) {
+            (Ok(wish), Ok(Some(host)), Ok(source)) => (wish, host, source),
+            (Err(code), ..) | (_, Err(code), _) | (.., Err(code)) => return code,
+            (_, Ok(None), _) => return -libc::EFAULT,
+        };
+        if dial.is_null() {
+            return -libc::EFAULT;
+        }
+        let to = format!("{host}:{port}");
+        match StreamDial::start(wish.choice, wish.sizes, &host, port, source, wish.ipv6) {
+            Ok(started) => put(dial, Handle::give(Dialing { dial: started, to }).cast()),
+            Err(error) => {
+                report::dial_failed(&to, &error);
+                errno::of(&error)
+            }
+        }
+    })
+}
+
+extern "C" fn dial_ready(dial: *const Dial, ready: *mut ReadyFd) -> i32 {
+    on("dial_ready", dial, |dialing: &mut Dialing| {
+        let none = ReadyFd {
+            fd: -1,
+            want_in: 0,
+            want_out: 0,
+        };
+        put(ready, dialing.dial.ready().map_or(none, ready_fd))
+    })
+}
+
+extern "C" fn dial_step(dial: *mut Dial, link: *mut *mut Link) -> i32 {
+    on("dial_step", dial, |dialing: &mut Dialing| {
+        if link.is_null() {
+            return -libc::EFAULT;
+        }
+        match dialing.dial.step() {
+            Ok(made) => put(link, Handle::give(Live::new(made)).cast()),
+            Err(Error::Again) => -libc::EINPROGRESS,
+            Err(error) => {
+                report::dial_failed(&dialing.to, &error);
+                errno::of(&error)
+            }
+        }
+    })
+}
+
+extern "C" fn dial_close(dial: *mut Dial) -> i32 {
+    free::<Dialing, _>("dial_close", dial)
+}
+
+extern "C" fn link_ready(link: *const Link, ready: *mut ReadyFd) -> i32 {
+    on("link_ready", link, |live: &mut Live| {
+        put(ready, ready_fd(live.link.ready()))
+    })
+}
+
+extern "C" fn link_addr(link: *const Link, which: i32, out: *mut Addr) -> i32 {
+    on("link_addr", link, |live: &mut Live| match which {
+        ZMQ_RDMA_LOCAL => put(out, addr::to_c(live.link.local_addr())),
+        ZMQ_RDMA_PEER => put(out, addr::to_c(live.link.peer_addr())),
+        _ => -libc::EINVAL,
+    })
+}
+
+extern "C" fn link_device(link: *const Link, name: *mut c_char, size: usize) -> i32 {
+    on("link_device", link, |live: &mut Live| {
+        if name.is_null() || size == 0 {
+            return -libc::EFAULT;
+        }
+        let device = live.link.device_name().as_bytes();
+        let len = device.len().min(size - 1);
+        // SAFETY: `name` has `size` bytes as the header asks, and len < size.
+        unsafe { std::ptr::copy_nonoverlapping(device.as_ptr().cast(), name, len) };
+        put(name.wrapping_add(len), 0)
+    })
+}
+
+extern "C" fn crank(link: *mut Link) -> i32 {
+    on("crank", link, |live: &mut Live| {
+        live.link.crank();
+        live.state()
+    })
+}
+
+extern "C" fn read(link: *mut Link, data: *mut c_void, size: usize) -> i32 {
+    on("read", link, |live: &mut Live| {
+        if data.is_null() {
+            return -libc::EFAULT;
+        }
+        let size = size.min(i32::MAX as usize);
+        let mut done = 0;
+        while done < size {
+            let chunk = match live.link.chunk() {
+                Ok(chunk) => chunk,
+                Err(error) if done == 0 => return errno::of(&error),
+                Err(_) => break,
+            };
+            let n = chunk.len().min(size - done);
+            let to = data.cast::<u8>().wrapping_add(done);
+            // SAFETY: `data` has `size` bytes as the header asks, done + n <= size,
+            // and the caller's buffer is no memory of ours.
+            unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), to, n) };
+            live.link.consume(n);
+            done += n;
+        }
+        live.link.replenish();
+        done as i32
+    })
+}
+
+extern "C" fn reserve(link: *mut Link, data: *mut *mut c_void, size: *mut usize) -> i32 {
+    on("reserve", link, |live: &mut Live| {
+        match live.link.reserve() {
+            Ok((start, room)) => match put(data, start.cast()) {
+                0 => put(size, room),
+                fault => fault,
+            },
+            Err(error) => errno::of(&error),
+        }
+    })
+}
+
+extern "C" fn commit(link: *mut Link, size: usize) -> i32 {
+    on("commit", link, |live: &mut Live| {
+        code(live.link.commit(size))
+    })
+}
+
+extern "C" fn flush(link: *mut Link) -> i32 {
+    on("flush", link, |live: &mut Live| {
+        live.link.flush();
+        live.state()
+    })
+}
+
+extern "C" fn tick(link: *mut Link) -> i32 {
+    on("tick", link, |live: &mut Live| {
+        live.link.tick(Instant::now());
+        live.state();
+        TICK_MS as i32
+    })
+}
+
+extern "C" fn shut(link: *mut Link) -> i32 {
+    on("shut", link, |live: &mut Live| {
+        live.link.shut();
+        live.state()
+    })
+}
+
+extern "C" fn close(link: *mut Link) -> i32 {
+    free::<Live, _>("close", link)
+}
+
+extern "C" fn log_line(level: i32, words: *const c_char) -> i32 {
+    door("log", || match (Level::from_code(level), text(words)) {
+        (Some(level), Ok(Some(words))) => {
+            log::line(level, || words);
+            0
+        }
+        (_, Ok(None)) => -libc::EFAULT,
+        _ => -libc::EINVAL,
+    })
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MPL-2.0
+//! What the log says of links: who, what, why, and what to do.
+
+use std::net::SocketAddr;
+use std::sync::Once;
+
+use super::log::{line, Level};
+use super::types::*;
+use crate::error::{AddressFault, Error};
+use crate::stream::link::Link as StreamLink;
+
+/// A link, and what the log has said of it.
+pub struct Live {
+    /// The link.
+    pub link: StreamLink,
+    told_open: bool,
+    told_death: bool,
+}
+
+impl Live {
+    /// A link of which nothing has been said.
+    pub fn new(link: StreamLink) -> Live {
+        Live {
+            link,
+            told_open: false,
+            told_death: false,
+        }
+    }
+
+    /// The state bits for C; what is new is logged.
+    pub fn state(&mut self) -> i32 {
+        let state = self.link.state();
+        if !self.told_open && self.link.is_open() {
+            self.told_open = true;
+            line(Level::Info, || {
+                format!(
+                    "{} stands, over device {}",
+                    self.ends(),
+                    self.link.device_name()
+                )
+            });
+        }
+        if state.dead && !self.told_death {
+            self.told_death = true;
+            if let Some(why) = self.link.death() {
+                line(weight(why), || format!("{}: {}", self.ends(), advice(why)));
+            }
+        }
+        [
+            (state.readable, ZMQ_RDMA_READABLE),
+            (state.writable, ZMQ_RDMA_WRITABLE),
+            (state.want_out, ZMQ_RDMA_WANT_OUT),
+            (state.finished, ZMQ_RDMA_FINISHED),
+            (state.dead, ZMQ_RDMA_DEAD),
+            (state.peer_shut, ZMQ_RDMA_PEER_SHUT),
+        ]
+        .into_iter()
+        .fold(0, |bits, (set, bit)| if set { bits | bit } else { bits })
+    }
+
+    fn ends(&self) -> String {
+        let (local, peer) = (self.link.local_addr(), self.link.peer_addr());
+        format!("link {local} to {peer}")
+    }
+}
+
+/// A listening address could not be had.
+pub fn listen_failed(at: SocketAddr, error: &Error) {
+    let level = match error {
+        Error::Address(AddressFault::InUse | AddressFault::NotLocal) => Level::Warn,
+        _ => Level::Error,
+    };
+    line(level, || {
+        format!("cannot listen at rdma://{at}: {}", advice(error))
+    });
+}
+
+/// A connection could not be accepted.
+pub fn accept_failed(at: SocketAddr, error: &Error) {
+    if *error != Error::Again {
+        line(Level::Error, || {
+            format!("cannot accept at rdma://{at}: {}", advice(error))
+        });
+    }
+}
+
+/// A connection could not be made; libzmq will try again.
+pub fn dial_failed(to: &str, error: &Error) {
+    line(weight(error), || {
+        format!("cannot connect to rdma://{to}: {}", advice(error))
+    });
+}
+
+/// A panic becomes one line of our log.
+pub fn watch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| {
+            let at = panic.location().map(ToString::to_string);
+            let what = panic
+                .payload()
+                .downcast_ref::<&str>()
+                .map(ToString::to_string)
+                .or_else(|| panic.payload().downcast_ref::<String>().cloned());
+            line(Level::Error, || {
+                format!(
+                    "defect at {}: {}",
+                    at.unwrap_or_default(),
+                    what.unwrap_or_default()
+                )
+            });
+        }));
+    });
+}
+
+/// Errors that only the user can mend are errors; the rest happens on networks.
+fn weight(why: &Error) -> Level {
+    match why {
+        Error::Again | Error::Closed => Level::Debug,
+        Error::Refused(_) | Error::Reset(_) | Error::Unreachable(_) => Level::Warn,
+        Error::TimedOut | Error::Device { .. } => Level::Warn,
+        Error::Address(_) | Error::Incompatible(_) | Error::Malformed(_) => Level::Error,
+        Error::Limit(_) | Error::Misuse(_) => Level::Error,
+    }
+}
+
+fn advice(why: &Error) -> String {
+    let hint = match why {
+        Error::Malformed(_) => {
+            "; is the other side an rdma:// endpoint of zmq-rdma? (tcp:// and rdma:// do not mix)"
+        }
+        Error::TimedOut => "; check the network and the peer's machine",
+        Error::Device { code, .. } if *code == libc::EMFILE || *code == libc::ENFILE => {
+            "; raise the limit of open files (ulimit -n)"
+        }
+        Error::Address(AddressFault::InUse) => "; another socket listens there",
+        _ => "",
+    };
+    format!("{why}{hint}")
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MPL-2.0
+//! Connecting: resolve the name if it is one, open the device's connection,
+//! read the peer's reply. Becomes a [`Link`] only when the peer has agreed.
+
+use std::net::SocketAddr;
+
+use super::link::Link;
+use super::resolve::{numeric, Lookup};
+use super::sizes::Sizes;
+use crate::device::{self, Choice, Endpoint, Event, Ready};
+use crate::error::{Error, Result};
+use crate::proto::flow::negotiate;
+use crate::wire::hello::{Hello, GRANT_MIN};
+
+enum Phase {
+    Resolving(Lookup),
+    Connecting(Box<dyn Endpoint>),
+    Spent,
+}
+
+/// A connection being made.
+pub struct Dial {
+    phase: Phase,
+    choice: Choice,
+    sizes: Sizes,
+    source: Option<SocketAddr>,
+}
+
+impl Dial {
+    /// Start towards `host` (numeric or a name) and `port`.
+    pub fn start(
+        choice: Choice,
+        sizes: Sizes,
+        host: &str,
+        port: u16,
+        source: Option<SocketAddr>,
+        ipv6: bool,
+    ) -> Result<Dial> {
+        let mut dial = Dial {
+            phase: Phase::Spent,
+            choice,
+            sizes,
+            source,
+        };
+        match numeric(host, port, ipv6) {
+            Some(to) => dial.connect(to)?,
+            None => dial.phase = Phase::Resolving(Lookup::start(host, port, ipv6)?),
+        }
+        Ok(dial)
+    }
+
+    /// What to watch; may change with each step.
+    pub fn ready(&self) -> Option<Ready> {
+        match &self.phase {
+            Phase::Resolving(lookup) => Some(Ready {
+                fd: lookup.fd(),
+                read: true,
+                write: false,
+            }),
+            Phase::Connecting(endpoint) => Some(endpoint.ready()),
+            Phase::Spent => None,
+        }
+    }
+
+    /// Go on. `Again`: wait. Any other error: it failed.
+    pub fn step(&mut self) -> Result<Link> {
+        if let Phase::Resolving(lookup) = &mut self.phase {
+            let to = lookup.poll()?;
+            self.connect(to)?;
+        }
+        let Phase::Connecting(endpoint) = &mut self.phase else {
+            return Err(Error::Misuse("step of a dial that is over"));
+        };
+        let mut events = Vec::new();
+        let polled = endpoint.poll(&mut events);
+        if events.is_empty() {
+            polled?;
+            return Err(Error::Again);
+        }
+        let private = match events.remove(0) {
+            Event::Established(private) => private,
+            Event::Rejected(private) => return Err(negotiate::refusal(&private.0)),
+            Event::Disconnected => {
+                return Err(Error::Reset(
+                    "the peer closed the connection in the middle of the handshake".into(),
+                ))
+            }
+            _ => return Err(Error::Malformed("the peer spoke before it agreed")),
+        };
+        let terms = negotiate::conclude(&private.0, self.sizes.offer)?;
+        let Phase::Connecting(endpoint) = std::mem::replace(&mut self.phase, Phase::Spent) else {
+            return Err(Error::Misuse("step of a dial that is over"));
+        };
+        let mut link = Link::initiator(endpoint, terms, self.sizes.offer.grant);
+        link.on_events(&mut events)?;
+        link.advance()?;
+        Ok(link)
+    }
+
+    fn connect(&mut self, to: SocketAddr) -> Result<()> {
+        self.phase = Phase::Spent;
+        let offer = self.sizes.offer;
+        let private = Hello::Request(offer).encode();
+        let options = &self.sizes.device;
+        let mut endpoint = device::dial(self.choice, to, self.source, &private, options)?;
+        if endpoint.post_recvs(offer.grant)? < GRANT_MIN.min(offer.grant) {
+            return Err(Error::Limit("receive slots"));
+        }
+        self.phase = Phase::Connecting(endpoint);
+        Ok(())
+    }
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MPL-2.0
+//! One link: a device endpoint below, a byte stream above, the flow machine
+//! between. The caller reserves, fills and commits buffers, reads received
+//! chunks, and turns the crank when the descriptor is ready.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::sizes::Sizes;
+use crate::device::region::{Filled, Free};
+use crate::device::{Endpoint, Event, Ready};
+use crate::error::{Error, Result};
+use crate::proto::flow::link::{Flow, Incoming, Role, Setup};
+use crate::proto::flow::negotiate::{self, Terms};
+use crate::wire::frame::HEADER;
+use crate::wire::hello::{Hello, Reason, GRANT_MIN};
+
+/// Milliseconds between two calls of [`Link::tick`].
+pub const TICK_MS: u32 = 5000;
+
+/// Where a link stands.
+enum Phase {
+    /// Acceptor: the peer's request has not come whole.
+    Requested(Sizes),
+    /// Acceptor: accepted, the connection does not stand yet.
+    Accepting(Setup),
+    /// Acceptor: said no; the answer is on its way.
+    Rejecting(Error),
+    Open(Flow),
+    Dead(Error),
+}
+
+/// What may be done with a link now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct State {
+    /// There is a chunk to read, or an end or error to report.
+    pub readable: bool,
+    /// `reserve` has a buffer.
+    pub writable: bool,
+    /// Wait for the descriptor to be writable as well.
+    pub want_out: bool,
+    /// The close begun by `shut` is complete.
+    pub finished: bool,
+    /// No longer connected.
+    pub dead: bool,
+    /// The peer has begun its close.
+    pub peer_shut: bool,
+}
+
+/// One link.
+pub struct Link {
+    endpoint: Box<dyn Endpoint>,
+    phase: Phase,
+    received: VecDeque<Filled>,
+    /// Bytes of the front chunk that were read, frame header included.
+    taken: usize,
+    reserved: Option<Free>,
+    events: Vec<Event>,
+    /// The device had no send slot; it will tell.
+    starved: bool,
+    shut: bool,
+    peer_shut: bool,
+    disconnected: bool,
+}
+
+impl Link {
+    /// A connection that the device accepted; its handshake begins.
+    pub fn acceptor(endpoint: Box<dyn Endpoint>, sizes: Sizes) -> Link {
+        Link::new(endpoint, Phase::Requested(sizes))
+    }
+
+    /// A connection that we asked for, at the moment when the peer agreed.
+    pub(super) fn initiator(endpoint: Box<dyn Endpoint>, terms: Terms, posted: u16) -> Link {
+        let setup = setup(&*endpoint, Role::Initiator, terms, posted);
+        Link::new(endpoint, Phase::Open(Flow::new(setup)))
+    }
+
+    fn new(endpoint: Box<dyn Endpoint>, phase: Phase) -> Link {
+        Link {
+            endpoint,
+            phase,
+            received: VecDeque::new(),
+            taken: HEADER,
+            reserved: None,
+            events: Vec::new(),
+            starved: false,
+            shut: false,
+            peer_shut: false,
+            disconnected: false,
+        }
+    }
+
+    /// What to watch.
+    pub fn ready(&self) -> Ready {
+        self.endpoint.ready()
+    }
+
+    /// This side's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// The peer's address.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.endpoint.peer_addr()
+    }
+
+    /// Name of the device that serves it.
+    pub fn device_name(&self) -> &str {
+        self.endpoint.device_name()
+    }
+
+    /// Why it is dead, if it is.
+    pub fn death(&self) -> Option<&Error> {
+        match &self.phase {
+            Phase::Dead(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The connection stands, and the peer speaks our protocol.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open(_))
+    }
+
+    /// What may be done now.
+    pub fn state(&self) -> State {
+        let (writable, finished, dead) = match &self.phase {
+            Phase::Open(flow) => (
+                flow.data_may_go() && !self.starved && !self.shut,
+                self.shut && flow.is_finished(),
+                false,
+            ),
+            Phase::Dead(_) => (false, self.shut, true),
+            _ => (false, self.shut, false),
+        };
+        State {
+            readable: dead || self.peer_shut || !self.received.is_empty(),
+            writable,
+            want_out: self.endpoint.ready().write,
+            finished,
+            dead,
+            peer_shut: self.peer_shut,
+        }
+    }
+
+    /// Take in what the device has, and send what must go.
+    pub fn crank(&mut self) {
+        if matches!(self.phase, Phase::Dead(_)) {
+            return;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        let polled = self.endpoint.poll(&mut events);
+        self.starved = false;
+        let handled = self.on_events(&mut events);
+        self.events = events;
+        let done = handled.and(match polled {
+            Err(Error::Again) => Ok(()),
+            other => other,
+        });
+        let done = done.and_then(|()| self.advance());
+        self.die_of(done);
+    }
+
+    pub(super) fn on_events(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        for event in events.drain(..) {
+            self.on_event(event)?;
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Request(private) => self.on_request(&private.0),
+            Event::Established(_) => {
+                self.stand();
+                Ok(())
+            }
+            Event::Received(filled) => self.on_received(filled),
+            Event::Sent(n) => {
+                if let Phase::Open(flow) = &mut self.phase {
+                    flow.on_sent(n);
+                }
+                Ok(())
+            }
+            Event::ReadDone(_) => Ok(()),
+            Event::Rejected(private) => Err(negotiate::refusal(&private.0)),
+            Event::Disconnected => Err(match &self.phase {
+                Phase::Open(_) if self.peer_shut => Error::Closed,
+                Phase::Open(flow) if flow.is_finished() => Error::Closed,
+                Phase::Rejecting(why) => why.clone(),
+                _ => Error::Reset("the peer went away without finishing".into()),
+            }),
+        }
+    }
+
+    fn on_request(&mut self, private: &[u8]) -> Result<()> {
+        let Phase::Requested(sizes) = &self.phase else {
+            return Err(Error::Malformed("a second connection request"));
+        };
+        let mut ours = sizes.offer;
+        let posted = self.endpoint.post_recvs(ours.grant)?;
+        ours.grant = posted;
+        let answer = if posted < GRANT_MIN {
+            let reject = Hello::Reject {
+                reason: Reason::Limit,
+                least: ours.least,
+                most: ours.most,
+            };
+            Err((reject, Error::Limit("receive slots")))
+        } else {
+            negotiate::answer(private, ours)
+        };
+        match answer {
+            Ok((terms, reply)) => {
+                let setup = setup(&*self.endpoint, Role::Acceptor, terms, posted);
+                self.phase = Phase::Accepting(setup);
+                self.endpoint.accept(&reply.encode())
+            }
+            Err((reject, why)) => {
+                self.phase = Phase::Rejecting(why);
+                self.endpoint.reject(&reject.encode())
+            }
+        }
+    }
+
+    /// The connection stands. (A receive may tell before the device does, when
+    /// the last handshake message was lost.)
+    fn stand(&mut self) {
+        if let Phase::Accepting(setup) = &self.phase {
+            self.phase = Phase::Open(Flow::new(*setup));
+        }
+    }
+
+    fn on_received(&mut self, filled: Filled) -> Result<()> {
+        self.stand();
+        let Phase::Open(flow) = &mut self.phase else {
+            return Err(Error::Malformed("SEND before the connection stands"));
+        };
+        match flow.on_frame(filled.bytes())? {
+            Incoming::Data if self.shut => flow.on_consumed(),
+            Incoming::Data => self.received.push_back(filled),
+            Incoming::Control => {}
+        }
+        self.peer_shut |= flow.peer_shut();
+        Ok(())
+    }
+
+    /// Post receives, send the control frames that must go, finish a close.
+    pub(super) fn advance(&mut self) -> Result<()> {
+        let Phase::Open(flow) = &mut self.phase else {
+            return self.endpoint.flush().map(drop);
+        };
+        let wanted = flow.recvs_wanted();
+        if wanted > 0 {
+            let posted = self.endpoint.post_recvs(wanted)?;
+            flow.on_recvs_posted(posted);
+        }
+        while flow.control_is_due() {
+            let Some(mut slot) = self.endpoint.reserve()? else {
+                self.starved = true;
+                break;
+            };
+            let Some(control) = flow.poll_control() else {
+                break;
+            };
+            slot.write(0, control.bytes());
+            self.endpoint.post_send(slot, control.bytes().len())?;
+        }
+        flow.on_sent(self.endpoint.flush()?);
+        if self.shut && flow.is_finished() && !self.disconnected {
+            self.disconnected = true;
+            self.endpoint.disconnect()?;
+        }
+        Ok(())
+    }
+
+    /// The next received bytes. `Again`: none now. `Closed`: the peer closed
+    /// and all was read.
+    pub fn chunk(&self) -> Result<&[u8]> {
+        if let Some(front) = self.received.front() {
+            return Ok(&front.bytes()[self.taken..]);
+        }
+        match &self.phase {
+            _ if self.peer_shut => Err(Error::Closed),
+            Phase::Dead(why) => Err(why.clone()),
+            _ => Err(Error::Again),
+        }
+    }
+
+    /// `n` bytes of the chunk were read.
+    pub fn consume(&mut self, n: usize) {
+        let Some(front) = self.received.front() else {
+            return;
+        };
+        self.taken += n;
+        if self.taken < front.bytes().len() {
+            return;
+        }
+        self.received.pop_front();
+        self.taken = HEADER;
+        if let Phase::Open(flow) = &mut self.phase {
+            flow.on_consumed();
+        }
+    }
+
+    /// To be called after a run of `consume`: gives the peer its credits when they are due.
+    pub fn replenish(&mut self) {
+        if let Phase::Open(flow) = &self.phase {
+            if flow.credit_is_due() {
+                let done = self.advance();
+                self.die_of(done);
+            }
+        }
+    }
+
+    /// A buffer to fill: start and size. The same one until `commit`.
+    pub fn reserve(&mut self) -> Result<(*mut u8, usize)> {
+        let Phase::Open(flow) = &self.phase else {
+            return match self.phase {
+                Phase::Dead(_) => Err(Error::Closed),
+                _ => Err(Error::Again),
+            };
+        };
+        if self.shut || self.peer_shut {
+            return Err(Error::Closed);
+        }
+        if !flow.data_may_go() {
+            return Err(Error::Again);
+        }
+        let payload = flow.payload();
+        if self.reserved.is_none() {
+            match self.endpoint.reserve() {
+                Ok(Some(slot)) => self.reserved = Some(slot),
+                Ok(None) => self.starved = true,
+                Err(why) => self.phase = Phase::Dead(why),
+            }
+        }
+        let Some(slot) = &mut self.reserved else {
+            return Err(Error::Again);
+        };
+        let size = payload.min(slot.capacity() - HEADER);
+        Ok((slot.as_mut_ptr().wrapping_add(HEADER), size))
+    }
+
+    /// Send the first `len` bytes of the reserved buffer; 0 gives it back.
+    pub fn commit(&mut self, len: usize) -> Result<()> {
+        let Some(mut slot) = self.reserved.take() else {
+            return Err(Error::Misuse("commit without reserve"));
+        };
+        if len == 0 {
+            return Ok(());
+        }
+        let Phase::Open(flow) = &mut self.phase else {
+            return Err(Error::Closed);
+        };
+        if len > flow.payload() || len > slot.capacity() - HEADER {
+            return Err(Error::Misuse("commit of more than was reserved"));
+        }
+        slot.write(0, &flow.start_data(len));
+        let done = self.endpoint.post_send(slot, HEADER + len);
+        self.die_of(done);
+        Ok(())
+    }
+
+    /// Push what was committed to the device.
+    pub fn flush(&mut self) {
+        let done = match &mut self.phase {
+            Phase::Dead(_) => Ok(()),
+            Phase::Open(flow) => self.endpoint.flush().map(|sent| flow.on_sent(sent)),
+            _ => self.endpoint.flush().map(drop),
+        };
+        self.die_of(done);
+    }
+
+    /// Some seconds have passed; see [`TICK_MS`].
+    pub fn tick(&mut self, now: Instant) {
+        let done = match &mut self.phase {
+            Phase::Open(flow) => {
+                flow.on_tick();
+                self.endpoint.probe(now).and_then(|()| self.advance())
+            }
+            _ => Ok(()),
+        };
+        self.die_of(done);
+    }
+
+    /// Begin a lossless close; what is received from now on is dropped.
+    pub fn shut(&mut self) {
+        if self.shut {
+            return;
+        }
+        self.shut = true;
+        self.reserved = None;
+        let held = self.received.drain(..).count();
+        if let Phase::Open(flow) = &mut self.phase {
+            (0..held).for_each(|_| flow.on_consumed());
+            if !self.peer_shut {
+                flow.shut();
+            }
+            let done = self.advance();
+            self.die_of(done);
+        }
+    }
+
+    fn die_of(&mut self, done: Result<()>) {
+        if let Err(why) = done {
+            if why != Error::Again && !matches!(self.phase, Phase::Dead(_)) {
+                self.reserved = None;
+                self.phase = Phase::Dead(why);
+            }
+        }
+    }
+}
+
+fn setup(endpoint: &dyn Endpoint, role: Role, terms: Terms, posted: u16) -> Setup {
+    let caps = endpoint.caps();
+    Setup {
+        role,
+        terms,
+        posted,
+        recv_depth: caps.recv_depth,
+        send_depth: caps.send_depth,
+        pings: !caps.detects_idle_death,
+    }
+}

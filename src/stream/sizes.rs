@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MPL-2.0
+//! Slot size and depths, from defaults and from what the user set as
+//! ZMQ_SNDBUF and ZMQ_RCVBUF: the bytes in flight each way stay below them.
+
+use crate::device;
+use crate::proto::flow::credit::CONTROL_PLACES;
+use crate::proto::flow::negotiate;
+use crate::wire::frame::HEADER;
+use crate::wire::hello::{Offer, GRANT_MIN, SLOT_PAYLOAD_MIN};
+
+/// Payload bytes of a slot: one batch of libzmq's encoder.
+pub const SLOT_PAYLOAD: usize = 8192;
+/// Receives posted on a busy link at most.
+pub const RECV_DEPTH: u16 = 32;
+/// Receives posted on an idle link, and told in the hello.
+pub const RECV_IDLE: u16 = 4;
+/// DATA that may wait in the send queue at most.
+pub const SEND_DEPTH: u16 = 32;
+/// Feature bits of this version: none yet.
+pub const FEATURES: u32 = 0;
+
+/// How one side of a link is opened: what the device needs, and what the peer is told.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    /// For the device; slot size and depths are set here, the rest is the caller's.
+    pub device: device::Options,
+    /// Our offer to the peer.
+    pub offer: Offer,
+}
+
+impl Sizes {
+    /// `options` as the user has it; `sndbuf` and `rcvbuf` in it bound the windows.
+    pub fn new(mut options: device::Options) -> Sizes {
+        let payload = match options.rcvbuf {
+            Some(bytes) => SLOT_PAYLOAD.min(bytes / usize::from(GRANT_MIN)),
+            None => SLOT_PAYLOAD,
+        }
+        .max(SLOT_PAYLOAD_MIN as usize);
+        options.slot_size = payload + HEADER;
+        options.recv_depth = depth(options.rcvbuf, payload, GRANT_MIN, RECV_DEPTH);
+        options.send_depth = depth(options.sndbuf, payload, 1, SEND_DEPTH) + CONTROL_PLACES;
+        let idle = RECV_IDLE.min(options.recv_depth);
+        Sizes {
+            device: options,
+            offer: negotiate::offer(FEATURES, payload as u32, idle),
+        }
+    }
+}
+
+fn depth(bytes: Option<usize>, payload: usize, least: u16, most: u16) -> u16 {
+    match bytes {
+        Some(bytes) => {
+            u16::try_from(bytes / payload).map_or(most, |slots| slots.clamp(least, most))
+        }
+        None => most,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(sndbuf: Option<usize>, rcvbuf: Option<usize>) -> Sizes {
+        Sizes::new(device::Options {
+            sndbuf,
+            rcvbuf,
+            ..device::Options::default()
+        })
+    }
+
+    #[test]
+    fn the_default_window_is_a_quarter_of_a_mebibyte() {
+        let s = sizes(None, None);
+        assert_eq!((s.device.slot_size, s.device.recv_depth), (8200, 32));
+        assert_eq!((s.offer.slot_payload, s.offer.grant), (8192, 4));
+        assert_eq!(s.device.send_depth, 36);
+    }
+
+    #[test]
+    fn a_small_rcvbuf_caps_the_bytes_in_flight() {
+        let s = sizes(Some(8192), Some(4096));
+        assert!(s.offer.slot_payload as usize * usize::from(s.device.recv_depth) <= 4096);
+        assert_eq!(s.device.send_depth, 8 + CONTROL_PLACES);
+        let tiny = sizes(Some(1), Some(1));
+        assert_eq!(tiny.offer.slot_payload, SLOT_PAYLOAD_MIN);
+        assert_eq!(tiny.device.send_depth, 1 + CONTROL_PLACES);
+    }
+}
