@@ -2,7 +2,7 @@
 //! DDP segment headers (RFC 5041 section 4) and the windows of memory that
 //! tagged segments are placed in.
 
-use super::fault::Fault;
+use super::fault::{Cause, Fault};
 
 /// Bytes of a tagged header.
 pub const TAGGED_LEN: usize = 14;
@@ -10,6 +10,21 @@ pub const TAGGED_LEN: usize = 14;
 pub const UNTAGGED_LEN: usize = 18;
 /// Bytes of the longer one.
 pub const HEADER_MAX: usize = UNTAGGED_LEN;
+
+const TAGGED: u8 = 0x80;
+const LAST: u8 = 0x40;
+const VERSION_MASK: u8 = 0x03;
+const VERSION: u8 = 0x01;
+const SHORT: Fault = Fault::new(
+    Cause::DDP_CATASTROPHIC,
+    "segment shorter than its DDP header",
+);
+
+/// The caller has checked that `at + 4` bytes are there.
+#[inline]
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
 
 /// Header of a segment that names its place: a steering tag and an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +70,50 @@ impl Header {
     /// `ulpdu[header.len()..]`.
     #[inline]
     pub fn decode(ulpdu: &[u8]) -> Result<Header, Fault> {
-        let _ = ulpdu;
-        todo!()
+        let Some(&control) = ulpdu.first() else {
+            return Err(SHORT);
+        };
+        let (tagged, last) = (control & TAGGED != 0, control & LAST != 0);
+        if control & VERSION_MASK != VERSION {
+            return Err(if tagged {
+                Fault::new(Cause::TAGGED_VERSION, "DDP version is not 1")
+            } else {
+                Fault::new(Cause::UNTAGGED_VERSION, "DDP version is not 1")
+            });
+        }
+        if tagged {
+            let Some(h) = ulpdu.first_chunk::<TAGGED_LEN>() else {
+                return Err(SHORT);
+            };
+            Ok(Header::Tagged(Tagged {
+                last,
+                ulp: h[1],
+                stag: be32(h, 2),
+                to: u64::from(be32(h, 6)) << 32 | u64::from(be32(h, 10)),
+            }))
+        } else {
+            let Some(h) = ulpdu.first_chunk::<UNTAGGED_LEN>() else {
+                return Err(SHORT);
+            };
+            Ok(Header::Untagged(Untagged {
+                last,
+                ulp: h[1],
+                ulp_word: be32(h, 2),
+                qn: be32(h, 6),
+                msn: be32(h, 10),
+                mo: be32(h, 14),
+            }))
+        }
+    }
+
+    /// Bytes of the header that begins with this control byte.
+    #[inline]
+    pub const fn len_of(control: u8) -> usize {
+        if control & TAGGED != 0 {
+            TAGGED_LEN
+        } else {
+            UNTAGGED_LEN
+        }
     }
 
     /// Write the header to the start of `out`; returns its length.
@@ -65,8 +122,27 @@ impl Header {
     /// If `out` is shorter than the header.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) -> usize {
-        let _ = out;
-        todo!()
+        let last = |last: bool| if last { LAST } else { 0 };
+        match self {
+            Header::Tagged(h) => {
+                let out = &mut out[..TAGGED_LEN];
+                out[0] = TAGGED | last(h.last) | VERSION;
+                out[1] = h.ulp;
+                out[2..6].copy_from_slice(&h.stag.to_be_bytes());
+                out[6..14].copy_from_slice(&h.to.to_be_bytes());
+                TAGGED_LEN
+            }
+            Header::Untagged(h) => {
+                let out = &mut out[..UNTAGGED_LEN];
+                out[0] = last(h.last) | VERSION;
+                out[1] = h.ulp;
+                out[2..6].copy_from_slice(&h.ulp_word.to_be_bytes());
+                out[6..10].copy_from_slice(&h.qn.to_be_bytes());
+                out[10..14].copy_from_slice(&h.msn.to_be_bytes());
+                out[14..18].copy_from_slice(&h.mo.to_be_bytes());
+                UNTAGGED_LEN
+            }
+        }
     }
 
     /// Bytes of this header on the wire.
@@ -124,8 +200,13 @@ impl Window {
     /// Where in the window `len` bytes at tagged offset `to` lie.
     #[inline]
     pub fn offset(&self, to: u64, len: u64) -> Result<u64, Breach> {
-        let _ = (to, len);
-        todo!()
+        let end = to.checked_add(len).ok_or(Breach::Wrap)?;
+        let offset = to.checked_sub(self.base).ok_or(Breach::Bounds)?;
+        // The end lies at or after `to`, so neither side can wrap.
+        if end - self.base > self.len {
+            return Err(Breach::Bounds);
+        }
+        Ok(offset)
     }
 }
 

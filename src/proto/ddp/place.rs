@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MPL-2.0
 //! Where a segment's payload goes (RFC 5041 section 5.2 to 5.4).
 
-use crate::wire::ddp::{Access, Tagged, Untagged};
-use crate::wire::fault::Fault;
+use crate::wire::ddp::{Access, Breach, Tagged, Untagged};
+use crate::wire::fault::{Cause, Fault};
 
 /// Where in its message an untagged segment lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,7 @@ impl Queue {
     /// `n` more buffers were posted.
     #[inline]
     pub fn post(&mut self, n: u16) {
-        let _ = n;
-        todo!()
+        self.posted += u32::from(n);
     }
 
     /// Buffers posted and not used up.
@@ -62,8 +61,46 @@ impl Queue {
         len: usize,
         capacity: usize,
     ) -> Result<Placement, Fault> {
-        let _ = (self.qn, self.msn, self.at, header, len, capacity);
-        todo!()
+        if header.qn != self.qn {
+            return Err(Fault::new(Cause::UNTAGGED_QN, "no such DDP queue"));
+        }
+        if self.posted == 0 {
+            return Err(Fault::new(
+                Cause::UNTAGGED_NO_BUFFER,
+                "a message came for which no receive was posted",
+            ));
+        }
+        if header.msn != self.msn {
+            return Err(Fault::new(
+                Cause::UNTAGGED_MSN,
+                "DDP message sequence number out of turn",
+            ));
+        }
+        if header.mo != self.at || (len == 0 && !header.last) {
+            return Err(Fault::new(
+                Cause::UNTAGGED_MO,
+                "DDP message offset out of turn",
+            ));
+        }
+        let at = self.at as usize;
+        if len > capacity.saturating_sub(at) {
+            return Err(Fault::new(
+                Cause::UNTAGGED_TOO_LONG,
+                "message longer than a receive slot",
+            ));
+        }
+        if !header.last {
+            self.at += len as u32;
+            return Ok(Placement::Part { at, last: false });
+        }
+        self.at = 0;
+        self.msn = self.msn.wrapping_add(1);
+        self.posted -= 1;
+        Ok(if at == 0 {
+            Placement::Whole
+        } else {
+            Placement::Part { at, last: true }
+        })
     }
 }
 
@@ -76,6 +113,29 @@ pub fn tagged(
     len: usize,
     lookup: impl FnOnce(u32) -> Access,
 ) -> Result<u64, Fault> {
-    let _ = (header, len, lookup);
-    todo!()
+    if len == 0 {
+        return Ok(0);
+    }
+    let window = match lookup(header.stag) {
+        Access::Granted(window) => window,
+        Access::Unknown => return Err(Fault::new(Cause::TAGGED_STAG, "unknown stag")),
+        Access::Foreign => {
+            return Err(Fault::new(
+                Cause::TAGGED_FOREIGN,
+                "stag of another connection",
+            ))
+        }
+        Access::Denied => {
+            return Err(Fault::new(
+                Cause::ACCESS,
+                "stag does not allow the peer to write",
+            ))
+        }
+    };
+    window
+        .offset(header.to, len as u64)
+        .map_err(|breach| match breach {
+            Breach::Bounds => Fault::new(Cause::TAGGED_BOUNDS, "write outside of its window"),
+            Breach::Wrap => Fault::new(Cause::TAGGED_WRAP, "tagged offset wraps"),
+        })
 }

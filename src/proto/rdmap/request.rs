@@ -4,10 +4,10 @@
 
 use std::collections::VecDeque;
 
-use crate::error::Result;
-use crate::wire::ddp::{Header, Tagged};
-use crate::wire::fault::Fault;
-use crate::wire::rdmap::{ReadRequest, SendKind, READ_REQUEST_LEN};
+use crate::error::{Error, Result};
+use crate::wire::ddp::{Header, Tagged, Untagged};
+use crate::wire::fault::{Cause, Fault};
+use crate::wire::rdmap::{Opcode, ReadRequest, SendKind, QN_READ, QN_SEND, READ_REQUEST_LEN};
 
 /// Our messages of one connection.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ pub struct Requester {
 }
 
 #[derive(Debug)]
-#[allow(dead_code)]
 struct Open {
     request: ReadRequest,
     token: u64,
+    /// Bytes that are here.
     at: u32,
 }
 
@@ -51,15 +51,25 @@ impl Requester {
     /// Header of the next SEND's first segment. `invalidate` matters to the kinds that do.
     #[inline]
     pub fn send(&mut self, kind: SendKind, invalidate: u32) -> Header {
-        let _ = (kind, invalidate, self.send_msn);
-        todo!()
+        Header::Untagged(Untagged {
+            last: true,
+            ulp: Opcode::Send(kind).control(),
+            ulp_word: if kind.invalidates() { invalidate } else { 0 },
+            qn: QN_SEND,
+            msn: take(&mut self.send_msn),
+            mo: 0,
+        })
     }
 
     /// Header of the first segment of a WRITE.
     #[inline]
-    pub fn write(&mut self, stag: u32, to: u64) -> Header {
-        let _ = (stag, to);
-        todo!()
+    pub fn write(&self, stag: u32, to: u64) -> Header {
+        Header::Tagged(Tagged {
+            last: true,
+            ulp: Opcode::Write.control(),
+            stag,
+            to,
+        })
     }
 
     /// Header and payload of a READ request. `Error::Again` when `ord` are open.
@@ -68,8 +78,23 @@ impl Requester {
         request: ReadRequest,
         token: u64,
     ) -> Result<(Header, [u8; READ_REQUEST_LEN])> {
-        let _ = (request, token, self.read_msn, self.ord);
-        todo!()
+        if self.reads.len() >= usize::from(self.ord) {
+            return Err(Error::Again);
+        }
+        self.reads.push_back(Open {
+            request,
+            token,
+            at: 0,
+        });
+        let header = Header::Untagged(Untagged {
+            last: true,
+            ulp: Opcode::ReadRequest.control(),
+            ulp_word: 0,
+            qn: QN_READ,
+            msn: take(&mut self.read_msn),
+            mo: 0,
+        });
+        Ok((header, request.encode()))
     }
 
     /// READs asked for and not complete.
@@ -80,8 +105,40 @@ impl Requester {
     /// Where a READ response segment of `len` payload bytes goes. Changes nothing: the same
     /// segment may be looked at when its header is here.
     pub fn locate(&self, header: &Tagged, len: usize) -> std::result::Result<Arrived, Fault> {
-        let _ = (header, len);
-        todo!()
+        let Some(read) = self.reads.front() else {
+            return Err(Fault::new(
+                Cause::OPCODE,
+                "READ response that answers no READ",
+            ));
+        };
+        let (request, at) = (&read.request, read.at);
+        // A READ of nothing names no memory, so its stag and offset mean nothing.
+        if request.len > 0 {
+            if header.stag != request.sink_stag {
+                return Err(Fault::new(
+                    Cause::TAGGED_STAG,
+                    "READ response with another stag than its READ",
+                ));
+            }
+            if header.to != request.sink_to.wrapping_add(u64::from(at)) {
+                return Err(Fault::new(
+                    Cause::TAGGED_BOUNDS,
+                    "READ response out of turn",
+                ));
+            }
+        }
+        let left = (request.len - at) as usize;
+        if len > left || header.last != (len == left) {
+            return Err(Fault::new(
+                Cause::TAGGED_BOUNDS,
+                "READ response of another length than its READ",
+            ));
+        }
+        Ok(Arrived {
+            token: read.token,
+            at,
+            done: header.last,
+        })
     }
 
     /// A READ response segment of `len` payload bytes is here whole (CRC checked).
@@ -90,7 +147,19 @@ impl Requester {
         header: &Tagged,
         len: usize,
     ) -> std::result::Result<Arrived, Fault> {
-        let _ = (header, len);
-        todo!()
+        let arrived = self.locate(header, len)?;
+        if arrived.done {
+            self.reads.pop_front();
+        } else if let Some(read) = self.reads.front_mut() {
+            read.at += len as u32;
+        }
+        Ok(arrived)
     }
+}
+
+/// The number to use now; the next one stays.
+fn take(msn: &mut u32) -> u32 {
+    let now = *msn;
+    *msn = now.wrapping_add(1);
+    now
 }

@@ -4,8 +4,9 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::ddp::{Access, Header};
-use crate::wire::fault::Fault;
+use crate::wire::ddp::{Access, Breach, Header, Tagged};
+use crate::wire::fault::{Cause, Fault};
+use crate::wire::rdmap::{Opcode, ReadRequest};
 
 /// An answer to a READ: `len` bytes at `at` of the window of `stag`, to be sent in segments
 /// that begin with `header`.
@@ -46,23 +47,75 @@ impl Responder {
         payload: &[u8],
         lookup: impl FnOnce(u32) -> Access,
     ) -> Result<(), Fault> {
-        let _ = (self.ird, self.open, &self.waiting, payload, lookup);
-        todo!()
+        let request = ReadRequest::decode(payload)?;
+        if self.open >= self.ird {
+            return Err(Fault::new(
+                Cause::UNTAGGED_NO_BUFFER,
+                "more READs open than were agreed",
+            ));
+        }
+        // A READ of nothing names no memory: its stag may be anything.
+        let at = if request.len == 0 {
+            0
+        } else {
+            source(&request, lookup)?
+        };
+        self.open += 1;
+        self.waiting.push_back(Response {
+            header: Header::Tagged(Tagged {
+                last: true,
+                ulp: Opcode::ReadResponse.control(),
+                stag: request.sink_stag,
+                to: request.sink_to,
+            }),
+            stag: request.source_stag,
+            at,
+            len: request.len,
+        });
+        Ok(())
     }
 
     /// The next answer to send. It counts as open until `on_sent`. Look the stag up
     /// again: it may have been hidden since.
     pub fn poll_response(&mut self) -> Option<Response> {
-        todo!()
+        self.waiting.pop_front()
     }
 
-    /// The last segment of an answer was handed to TCP.
+    /// The last segment of an answer was handed to TCP. One more READ may come (post
+    /// a buffer to queue 1).
     pub fn on_sent(&mut self) {
-        todo!()
+        debug_assert!(self.open as usize > self.waiting.len());
+        self.open = self.open.saturating_sub(1);
     }
 
     /// READs asked and not yet answered in full.
     pub fn open(&self) -> u16 {
         self.open
     }
+}
+
+/// Where in its window the source of a READ begins.
+fn source(request: &ReadRequest, lookup: impl FnOnce(u32) -> Access) -> Result<u64, Fault> {
+    let window = match lookup(request.source_stag) {
+        Access::Granted(window) => window,
+        Access::Unknown => return Err(Fault::new(Cause::READ_STAG, "READ of an unknown stag")),
+        Access::Foreign => {
+            return Err(Fault::new(
+                Cause::READ_FOREIGN,
+                "READ of a stag of another connection",
+            ))
+        }
+        Access::Denied => {
+            return Err(Fault::new(
+                Cause::ACCESS,
+                "stag does not allow the peer to read",
+            ))
+        }
+    };
+    window
+        .offset(request.source_to, u64::from(request.len))
+        .map_err(|breach| match breach {
+            Breach::Bounds => Fault::new(Cause::READ_BOUNDS, "READ outside of its window"),
+            Breach::Wrap => Fault::new(Cause::READ_WRAP, "READ whose offset wraps"),
+        })
 }
