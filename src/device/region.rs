@@ -15,6 +15,12 @@ use crossbeam_queue::SegQueue;
 
 use crate::error::{Error, Result};
 
+mod chunk;
+mod foreign;
+
+pub use chunk::{ChunkPool, Writer};
+pub use foreign::{Exposed, Sink};
+
 const PAGE: usize = 4096;
 
 /// Registers memory with a device; returns the local key, and a guard whose
@@ -78,9 +84,20 @@ struct Raw {
 // out of the free list is its only user.
 unsafe impl Send for Raw {}
 
+/// Bytes around each slot that belong to the device: room for the headers and
+/// trailers that make a message leave in one piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Margins {
+    /// Before the slot.
+    pub before: usize,
+    /// Behind it.
+    pub after: usize,
+}
+
 /// Equal slots, grown by blocks up to a cap, shared by the endpoints of a device.
 pub struct Slab {
     slot_size: usize,
+    margins: Margins,
     slots_a_block: usize,
     cap_bytes: usize,
     free: SegQueue<Raw>,
@@ -96,8 +113,21 @@ impl Slab {
         cap_bytes: usize,
         registrar: Box<dyn Registrar>,
     ) -> Arc<Slab> {
+        let margins = Margins::default();
+        Slab::with_margins(slot_size, margins, slots_a_block, cap_bytes, registrar)
+    }
+
+    /// As `new`, each slot with margins for the device.
+    pub fn with_margins(
+        slot_size: usize,
+        margins: Margins,
+        slots_a_block: usize,
+        cap_bytes: usize,
+        registrar: Box<dyn Registrar>,
+    ) -> Arc<Slab> {
         Arc::new(Slab {
             slot_size,
+            margins,
             slots_a_block: slots_a_block.max(1),
             cap_bytes,
             free: SegQueue::new(),
@@ -139,7 +169,7 @@ impl Slab {
     }
 
     fn slot_stride(&self) -> usize {
-        self.slot_size.next_multiple_of(64)
+        (self.margins.before + self.slot_size + self.margins.after).next_multiple_of(64)
     }
 
     fn grow(&self) -> Result<Option<Raw>> {
@@ -157,15 +187,14 @@ impl Slab {
         let (key, registration) = self
             .registrar
             .register(memory.start, memory.layout.size())?;
-        for i in 1..self.slots_a_block {
+        let slot = |i: usize| {
+            let at = i * self.slot_stride() + self.margins.before;
             // SAFETY: slot i lies inside the block, by `block_bytes`.
-            let start = unsafe { memory.start.add(i * self.slot_stride()) };
-            self.free.push(Raw { start, key });
-        }
-        let first = Raw {
-            start: memory.start,
-            key,
+            let start = unsafe { memory.start.add(at) };
+            Raw { start, key }
         };
+        (1..self.slots_a_block).for_each(|i| self.free.push(slot(i)));
+        let first = slot(0);
         blocks.push(Block {
             _registration: registration,
             _memory: memory,
@@ -273,7 +302,8 @@ impl Posted {
 }
 
 enum Owner {
-    Slot(#[allow(dead_code)] Slot),
+    Slot(Slot),
+    Chunk(#[allow(dead_code)] chunk::Lent),
     Shared(#[allow(dead_code)] Arc<dyn Send + Sync>),
 }
 
@@ -301,7 +331,40 @@ impl Filled {
         }
     }
 
+    /// Put `head` right before the bytes and `tail` right behind them, in the
+    /// margins of the slot; all of it is then the bytes.
+    ///
+    /// # Panics
+    /// If it is not a whole slot's bytes, or the margins are too narrow.
+    pub fn enclose(self, head: &[u8], tail: &[u8]) -> Filled {
+        let Owner::Slot(slot) = &self._owner else {
+            panic!("only a slot has margins")
+        };
+        let slab = &slot.slab;
+        assert!(
+            self.start == slot.raw.start
+                && head.len() <= slab.margins.before
+                && self.len + tail.len() <= slab.slot_size + slab.margins.after,
+            "margins too narrow"
+        );
+        // SAFETY: the margin before the slot is at least as long as `head`.
+        let start = unsafe { self.start.sub(head.len()) };
+        // SAFETY: `len` is at most the slot's size.
+        let end = unsafe { self.start.add(self.len) };
+        // SAFETY: inside the slot's own margin; we own the slot alone, so
+        // `head` cannot overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), start.as_ptr(), head.len()) }
+        // SAFETY: as above, for what is behind the bytes.
+        unsafe { std::ptr::copy_nonoverlapping(tail.as_ptr(), end.as_ptr(), tail.len()) }
+        Filled {
+            start,
+            len: head.len() + self.len + tail.len(),
+            _owner: self._owner,
+        }
+    }
+
     /// The bytes.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: initialised (slabs are zeroed at birth), alive through
         // `_owner`, and not written while this exists.
@@ -336,6 +399,32 @@ mod tests {
         free.write(4, b"abcd");
         let filled = free.post().filled(8);
         assert_eq!(&filled.bytes()[4..], b"abcd");
+    }
+
+    #[test]
+    fn a_slot_is_enclosed_in_its_margins() {
+        let margins = Margins {
+            before: 4,
+            after: 2,
+        };
+        let slab = Slab::with_margins(16, margins, 2, PAGE, Box::new(Unregistered));
+        let mut other = slab.take().unwrap().unwrap();
+        let mut free = slab.take().unwrap().unwrap();
+        free.write(0, &[7; 16]);
+        other.write(0, &[9; 16]);
+        let whole = free.fill(16).enclose(b"head", b"ta");
+        assert_eq!(&whole.bytes()[..4], b"head");
+        assert_eq!(&whole.bytes()[4..20], &[7; 16]);
+        assert_eq!(&whole.bytes()[20..], b"ta");
+        assert_eq!(other.fill(16).bytes(), &[9; 16]);
+    }
+
+    #[test]
+    #[should_panic(expected = "too narrow")]
+    fn a_margin_has_an_end() {
+        let slab = Slab::new(16, 1, PAGE, Box::new(Unregistered));
+        let free = slab.take().unwrap().unwrap();
+        free.fill(16).enclose(b"", b"t");
     }
 
     #[test]
