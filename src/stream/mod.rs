@@ -7,3 +7,6 @@ pub mod link;
 pub mod listen;
 pub mod resolve;
 pub mod sizes;
+
+#[cfg(test)]
+mod pair_tests;

@@ -6,17 +6,22 @@
 //! always finds one, and RNR cannot happen. Space in our own send queue is
 //! counted apart, since a peer's grant can overtake our completion.
 //!
-//! Why nobody waits for ever: DATA leaves the last credit to CREDIT and FIN.
-//! A sender out of credit has used its whole window but one; once the receiver
-//! has consumed that, [`Receiver::is_due`] holds by its third clause. And a
-//! CREDIT does not make a CREDIT due by itself but when the other side is
-//! nearly out, so that two idle sides fall silent.
+//! Why nobody waits for ever. DATA leaves two credits to control frames, and
+//! the last one may be spent only by a frame that brings the peer at least two
+//! new credits. So the two sides are never both at zero; a side at zero has
+//! left at most all but two of the peer's receives full of DATA that nobody
+//! reads, so the peer owes it two, and owes them at once ([`Receiver::is_due`],
+//! third clause). And since one CREDIT makes the other side owe only one, two
+//! idle sides fall silent. A stalled reader in one direction never stops the other.
 
 use crate::error::{Error, Result};
 use crate::wire::hello::GRANT_MAX;
 
 /// Places of the send queue that DATA leaves to control frames.
 pub const CONTROL_PLACES: u16 = 4;
+
+/// Credits that DATA needs: itself and the two that it leaves.
+const DATA_NEEDS: u16 = 3;
 
 /// Our right to send.
 #[derive(Debug)]
@@ -48,17 +53,22 @@ impl Sender {
 
     /// One DATA may go now.
     pub fn data_may_go(&self) -> bool {
-        self.credits() >= 2 && self.in_queue < self.depth - CONTROL_PLACES
+        self.credits() >= DATA_NEEDS && self.in_queue < self.depth - CONTROL_PLACES
     }
 
-    /// One control frame may go now.
-    pub fn control_may_go(&self) -> bool {
-        self.credits() >= 1 && self.in_queue < self.depth
+    /// One control frame that brings the peer `fresh` credits may go now.
+    pub fn control_may_go(&self, fresh: u16) -> bool {
+        self.in_queue < self.depth
+            && match self.credits() {
+                0 => false,
+                1 => fresh >= 2,
+                _ => true,
+            }
     }
 
-    /// After the next DATA no other may go.
+    /// After the next frame no DATA may go, for want of credits.
     pub fn next_is_last(&self) -> bool {
-        self.credits() <= 2
+        self.credits() <= DATA_NEEDS
     }
 
     /// A frame was posted.
@@ -170,14 +180,19 @@ impl Receiver {
         self.told
     }
 
+    /// What the next frame brings the peer.
+    pub fn fresh(&self) -> u16 {
+        self.posted.wrapping_sub(self.told)
+    }
+
     /// A frame of its own must carry the grant now.
     pub fn is_due(&self) -> bool {
-        self.due(self.posted.wrapping_sub(self.told))
+        self.due(self.fresh())
     }
 
     /// `is_due` would hold once the receives wanted are posted.
     pub fn would_be_due(&self) -> bool {
-        self.due(self.posted.wrapping_sub(self.told) + self.wanted())
+        self.due(self.fresh() + self.wanted())
     }
 
     fn due(&self, owed: u16) -> bool {
@@ -207,14 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_leaves_the_last_credit_to_control() {
-        let mut sender = Sender::new(2, 36);
+    fn data_leaves_two_credits_and_the_last_is_for_those_who_bring_some() {
+        let mut sender = Sender::new(3, 36);
         assert!(sender.data_may_go());
         sender.on_posted();
         assert!(!sender.data_may_go());
-        assert!(sender.control_may_go());
+        assert!(sender.control_may_go(0));
         sender.on_posted();
-        assert!(!sender.control_may_go());
+        assert!(!sender.control_may_go(1));
+        assert!(sender.control_may_go(2));
+        sender.on_posted();
+        assert!(!sender.control_may_go(2));
     }
 
     #[test]
@@ -223,11 +241,12 @@ mod tests {
         for _ in 0..3 {
             sender.on_posted();
         }
+        assert!(!sender.data_may_go());
         sender.on_grant(100).unwrap();
         assert!(sender.data_may_go());
         sender.on_posted();
         assert!(!sender.data_may_go(), "four control places are left");
-        assert!(sender.control_may_go());
+        assert!(sender.control_may_go(0));
         sender.on_complete(1);
         assert!(sender.data_may_go());
     }

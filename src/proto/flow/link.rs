@@ -132,13 +132,8 @@ impl Flow {
     /// Header of the next DATA, of `len` bytes; it counts as posted.
     pub fn start_data(&mut self, len: usize) -> [u8; HEADER] {
         debug_assert!(len > 0 && len <= self.payload());
-        let flags = if self.send.next_is_last() {
-            FLAG_BLOCKED
-        } else {
-            0
-        };
         self.bytes_sent += len as u64;
-        self.header(Type::Data, flags, len as u32)
+        self.header(Type::Data, len as u32)
     }
 
     /// A control frame must and may go now.
@@ -164,7 +159,7 @@ impl Flow {
     }
 
     fn next_control(&self) -> Option<Type> {
-        if !self.send.control_may_go() {
+        if !self.send.control_may_go(self.recv.fresh()) {
             return None;
         }
         if self.hello_owed {
@@ -285,13 +280,13 @@ impl Flow {
 
     fn control(&mut self, kind: Type) -> Control {
         let mut bytes = [0; HEADER + FIN_PAYLOAD];
-        bytes[..HEADER].copy_from_slice(&self.header(kind, 0, 0));
+        bytes[..HEADER].copy_from_slice(&self.header(kind, 0));
         Control { bytes, len: HEADER }
     }
 
     fn fin(&mut self) -> Control {
         let mut bytes = [0; HEADER + FIN_PAYLOAD];
-        bytes[..HEADER].copy_from_slice(&self.header(Type::Fin, 0, FIN_PAYLOAD as u32));
+        bytes[..HEADER].copy_from_slice(&self.header(Type::Fin, FIN_PAYLOAD as u32));
         bytes[HEADER..].copy_from_slice(&self.bytes_sent.to_be_bytes());
         Control {
             bytes,
@@ -299,9 +294,14 @@ impl Flow {
         }
     }
 
-    fn header(&mut self, kind: Type, flags: u8, len: u32) -> [u8; HEADER] {
+    fn header(&mut self, kind: Type, len: u32) -> [u8; HEADER] {
+        let flags = if self.send.next_is_last() {
+            FLAG_BLOCKED
+        } else {
+            0
+        };
         self.send.on_posted();
-        self.sent_since_tick = true;
+        self.sent_since_tick |= kind != Type::Ping;
         Header {
             kind,
             flags,

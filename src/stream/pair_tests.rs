@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: MPL-2.0
+//! Two links over a device that exists only here: what is sent arrives when
+//! the test says so, and a SEND that finds no posted receive fails the test,
+//! as RNR would. Schedules are drawn from seeds.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::link::Link;
+use super::sizes::Sizes;
+use crate::device::region::{Free, Slab, Unregistered};
+use crate::device::{Caps, Endpoint, Event, Kind, Options, PrivateData, Ready, Remote};
+use crate::error::{Error, Result};
+use crate::proto::flow::negotiate;
+use crate::wire::hello::Hello;
+
+/// One direction of the wire between two endpoints.
+#[derive(Default)]
+struct Lane {
+    /// Posted by the sender, not delivered.
+    sent: VecDeque<Vec<u8>>,
+    /// Delivered, not polled.
+    delivered: VecDeque<Vec<u8>>,
+    /// Receives posted and not used.
+    posted: usize,
+    /// Sends delivered and not reported complete.
+    done: u16,
+    closed: bool,
+}
+
+impl Lane {
+    fn deliver(&mut self) -> bool {
+        let Some(bytes) = self.sent.pop_front() else {
+            return false;
+        };
+        assert!(self.posted > 0, "a SEND found no posted receive");
+        self.posted -= 1;
+        self.done += 1;
+        self.delivered.push_back(bytes);
+        true
+    }
+}
+
+type Shared = Arc<Mutex<Lane>>;
+
+struct Fake {
+    out: Shared,
+    inward: Shared,
+    first: VecDeque<Event>,
+    slab: Arc<Slab>,
+    options: Options,
+    in_queue: u16,
+}
+
+impl Endpoint for Fake {
+    fn kind(&self) -> Kind {
+        Kind::Soft
+    }
+    fn device_name(&self) -> &str {
+        "fake"
+    }
+    fn caps(&self) -> Caps {
+        Caps {
+            slot_size: self.options.slot_size,
+            recv_depth: self.options.recv_depth,
+            send_depth: self.options.send_depth,
+            detects_idle_death: false,
+            reads: false,
+        }
+    }
+    fn ready(&self) -> Ready {
+        Ready {
+            fd: -1,
+            read: true,
+            write: false,
+        }
+    }
+    fn local_addr(&self) -> SocketAddr {
+        ([127, 0, 0, 1], 1).into()
+    }
+    fn peer_addr(&self) -> SocketAddr {
+        ([127, 0, 0, 1], 2).into()
+    }
+    fn accept(&mut self, _: &[u8]) -> Result<()> {
+        self.first
+            .push_back(Event::Established(PrivateData::default()));
+        Ok(())
+    }
+    fn reject(&mut self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn post_recvs(&mut self, n: u16) -> Result<u16> {
+        self.inward.lock().unwrap().posted += usize::from(n);
+        Ok(n)
+    }
+    fn reserve(&mut self) -> Result<Option<Free>> {
+        self.slab.take()
+    }
+    fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
+        self.in_queue += 1;
+        assert!(
+            self.in_queue <= self.options.send_depth,
+            "send queue overflow"
+        );
+        let filled = slot.fill(len);
+        self.out
+            .lock()
+            .unwrap()
+            .sent
+            .push_back(filled.bytes().to_vec());
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<u16> {
+        Ok(0)
+    }
+    #[allow(unsafe_code)]
+    unsafe fn expose(&mut self, _: *const u8, _: usize) -> Result<Remote> {
+        Err(Error::Misuse("not here"))
+    }
+    fn hide(&mut self, _: u32) -> Result<()> {
+        Ok(())
+    }
+    #[allow(unsafe_code)]
+    unsafe fn post_read(&mut self, _: *mut u8, _: Remote, _: u64) -> Result<()> {
+        Err(Error::Misuse("not here"))
+    }
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        events.extend(self.first.drain(..));
+        let mut out = self.out.lock().unwrap();
+        let done = std::mem::take(&mut out.done);
+        drop(out);
+        if done > 0 {
+            self.in_queue -= done;
+            events.push(Event::Sent(done));
+        }
+        let mut inward = self.inward.lock().unwrap();
+        while let Some(bytes) = inward.delivered.pop_front() {
+            let mut slot = self.slab.take()?.expect("a slot");
+            slot.write(0, &bytes);
+            events.push(Event::Received(slot.fill(bytes.len())));
+        }
+        if inward.closed && inward.sent.is_empty() {
+            events.push(Event::Disconnected);
+        }
+        Ok(())
+    }
+    fn probe(&mut self, _: Instant) -> Result<()> {
+        Ok(())
+    }
+    fn disconnect(&mut self) -> Result<()> {
+        self.out.lock().unwrap().closed = true;
+        Ok(())
+    }
+}
+
+/// A side: its link, and what has passed.
+struct Side {
+    link: Link,
+    out: Shared,
+    sent: u64,
+    read: u64,
+}
+
+fn byte(at: u64) -> u8 {
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+impl Side {
+    /// Send `len` bytes if there is room, as the glue does.
+    fn send(&mut self, len: usize) -> bool {
+        let Ok((start, room)) = self.link.reserve() else {
+            return false;
+        };
+        assert!(room > 0 && !start.is_null());
+        let len = len.min(room);
+        let from = self.sent;
+        fill(start, len, |i| byte(from + i as u64));
+        self.link.commit(len).unwrap();
+        self.sent += len as u64;
+        self.link.flush();
+        true
+    }
+
+    fn read(&mut self, most: usize) -> usize {
+        let Ok(chunk) = self.link.chunk() else {
+            return 0;
+        };
+        let n = chunk.len().min(most);
+        for (i, &b) in chunk[..n].iter().enumerate() {
+            assert_eq!(
+                b,
+                byte(self.read + i as u64),
+                "byte {}",
+                self.read + i as u64
+            );
+        }
+        self.read += n as u64;
+        self.link.consume(n);
+        self.link.replenish();
+        n
+    }
+
+    fn deliver(&mut self) -> bool {
+        self.out.lock().unwrap().deliver()
+    }
+}
+
+#[allow(unsafe_code)]
+fn fill(start: *mut u8, len: usize, value: impl Fn(usize) -> u8) {
+    for i in 0..len {
+        // SAFETY: `reserve` promised at least `len` bytes.
+        unsafe { start.add(i).write(value(i)) };
+    }
+}
+
+fn pair(a: Options, b: Options) -> (Side, Side) {
+    let (forth, back) = (Shared::default(), Shared::default());
+    let (a, b) = (Sizes::new(a), Sizes::new(b));
+    let fake = |out: &Shared, inward: &Shared, options: &Options| Fake {
+        out: Arc::clone(out),
+        inward: Arc::clone(inward),
+        first: VecDeque::new(),
+        slab: Slab::new(8200, 16, 64 << 20, Box::new(Unregistered)),
+        options: options.clone(),
+        in_queue: 0,
+    };
+    let mut asks = fake(&forth, &back, &a.device);
+    let mut asked = fake(&back, &forth, &b.device);
+    asks.post_recvs(a.offer.grant).unwrap();
+    let request = Hello::Request(a.offer).encode();
+    let (_, reply) = negotiate::answer(&request, b.offer).unwrap();
+    let terms = negotiate::conclude(&reply.encode(), a.offer).unwrap();
+    asked
+        .first
+        .push_back(Event::Request(PrivateData(request.to_vec())));
+    let mut initiator = Link::initiator(Box::new(asks), terms, a.offer.grant);
+    initiator.crank();
+    let mut acceptor = Link::acceptor(Box::new(asked), b);
+    acceptor.crank();
+    let side = |link, out: &Shared| Side {
+        link,
+        out: Arc::clone(out),
+        sent: 0,
+        read: 0,
+    };
+    (side(initiator, &forth), side(acceptor, &back))
+}
+
+fn small(sndbuf: usize, rcvbuf: usize) -> Options {
+    Options {
+        sndbuf: Some(sndbuf),
+        rcvbuf: Some(rcvbuf),
+        ..Options::default()
+    }
+}
+
+/// Deliver and crank until nothing moves; readers read everything when `reading`.
+fn settle(sides: [&RefCell<Side>; 2], reading: bool) {
+    loop {
+        let mut moved = false;
+        for side in sides {
+            let mut side = side.borrow_mut();
+            moved |= side.deliver();
+            side.link.crank();
+            moved |= !side.out.lock().unwrap().sent.is_empty();
+            while reading && side.read(usize::MAX) > 0 {
+                moved = true;
+            }
+        }
+        if !moved {
+            return;
+        }
+    }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// One schedule: both sides send and read at random, then read out, then close.
+fn run(seed: u64) {
+    let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let options = |dice: &mut Dice| match dice.roll(3) {
+        0 => Options::default(),
+        1 => small(1, 1),
+        _ => small(4096, 20_000),
+    };
+    let (a, b) = pair(options(&mut dice), options(&mut dice));
+    let sides = [RefCell::new(a), RefCell::new(b)];
+    for _ in 0..600 {
+        let mut side = sides[dice.roll(2) as usize].borrow_mut();
+        match dice.roll(8) {
+            0..=2 => {
+                side.send(1 + dice.roll(9000) as usize);
+            }
+            3..=4 => {
+                side.deliver();
+            }
+            5 => side.link.crank(),
+            6 => {
+                side.read(1 + dice.roll(20_000) as usize);
+            }
+            _ => side.link.tick(Instant::now()),
+        }
+    }
+    let [a, b] = [&sides[0], &sides[1]];
+    settle([a, b], true);
+    assert_eq!(
+        a.borrow().sent,
+        b.borrow().read,
+        "seed {seed}: all that a sent"
+    );
+    assert_eq!(
+        b.borrow().sent,
+        a.borrow().read,
+        "seed {seed}: all that b sent"
+    );
+    for side in [a, b] {
+        assert!(side.borrow_mut().send(1), "seed {seed}: no side is stuck");
+    }
+    let first = [a, b][dice.roll(2) as usize];
+    first.borrow_mut().link.shut();
+    if dice.roll(2) == 0 {
+        settle([a, b], true);
+        assert!(
+            first.borrow().link.state().finished,
+            "seed {seed}: one side closed"
+        );
+    } else {
+        for side in [a, b] {
+            side.borrow_mut().link.shut();
+        }
+        settle([a, b], false);
+        for side in [a, b] {
+            assert!(
+                side.borrow().link.state().finished,
+                "seed {seed}: both closed"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_schedule_loses_reorders_or_stalls() {
+    (1..=2000).for_each(run);
+}
+
+#[test]
+fn the_acceptor_holds_its_bytes_until_hello() {
+    let (_a, mut b) = pair(Options::default(), Options::default());
+    b.link.crank();
+    assert!(b.link.is_open());
+    assert!(!b.send(1), "HELLO has not come");
+}
+
+#[test]
+fn a_reader_that_does_not_read_stops_data_but_neither_close_nor_credit() {
+    let (a, b) = pair(Options::default(), Options::default());
+    let (a, b) = (RefCell::new(a), RefCell::new(b));
+    settle([&a, &b], false);
+    loop {
+        while a.borrow_mut().send(8192) | b.borrow_mut().send(8192) {}
+        settle([&a, &b], false);
+        if !a.borrow().link.state().writable && !b.borrow().link.state().writable {
+            break;
+        }
+    }
+    assert!(
+        a.borrow().sent < 32 * 8192,
+        "the window bounds what is in flight"
+    );
+    a.borrow_mut().link.shut();
+    settle([&a, &b], false);
+    assert!(
+        b.borrow().link.state().peer_shut,
+        "FIN passes a stalled stream"
+    );
+    assert!(a.borrow().link.state().finished, "and is acknowledged");
+    while b.borrow_mut().read(usize::MAX) > 0 {}
+    assert_eq!(
+        b.borrow().read,
+        a.borrow().sent,
+        "every byte before FIN is readable"
+    );
+    assert_eq!(b.borrow().link.chunk(), Err(Error::Closed));
+}
+
+#[test]
+fn a_stalled_reader_in_one_direction_never_stops_the_other() {
+    for seed in 1..=200 {
+        let mut dice = Dice(seed * 77_777);
+        let (a, b) = pair(small(1 << 20, 1), small(1 << 20, 1));
+        let (a, b) = (RefCell::new(a), RefCell::new(b));
+        settle([&a, &b], false);
+        for _ in 0..500 {
+            match dice.roll(6) {
+                0 => drop(a.borrow_mut().send(64)),
+                1 => drop(b.borrow_mut().send(64)),
+                2 => drop(a.borrow_mut().deliver()),
+                3 => drop(b.borrow_mut().deliver()),
+                4 => a.borrow_mut().link.crank(),
+                _ => b.borrow_mut().link.crank(),
+            }
+        }
+        // From here on only b's reader sleeps: what b sends must flow.
+        for round in 0..300 {
+            settle([&a, &b], false);
+            while a.borrow_mut().read(usize::MAX) > 0 {}
+            settle([&a, &b], false);
+            assert!(b.borrow_mut().send(64), "seed {seed}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn idle_links_fall_silent() {
+    let (a, b) = pair(Options::default(), Options::default());
+    let (a, b) = (RefCell::new(a), RefCell::new(b));
+    for _ in 0..100 {
+        a.borrow_mut().send(100);
+        b.borrow_mut().send(100);
+        settle([&a, &b], true);
+    }
+    for side in [&a, &b] {
+        side.borrow_mut().link.crank();
+        assert!(side.borrow().out.lock().unwrap().sent.is_empty());
+    }
+}
+
+#[test]
+fn an_idle_link_pings_on_a_device_that_does_not_notice_death() {
+    let (a, b) = pair(Options::default(), Options::default());
+    let (a, b) = (RefCell::new(a), RefCell::new(b));
+    settle([&a, &b], true);
+    a.borrow_mut().link.tick(Instant::now());
+    settle([&a, &b], true);
+    for _ in 0..1000 {
+        a.borrow_mut().link.tick(Instant::now());
+        assert_eq!(a.borrow().out.lock().unwrap().sent.len(), 1, "one PING");
+        settle([&a, &b], true);
+    }
+}
+
+#[test]
+fn a_peer_that_goes_away_without_fin_is_an_error_after_its_last_byte() {
+    let (a, b) = pair(Options::default(), Options::default());
+    let (a, b) = (RefCell::new(a), RefCell::new(b));
+    settle([&a, &b], false);
+    assert!(a.borrow_mut().send(3));
+    a.borrow_mut().deliver();
+    a.borrow().out.lock().unwrap().closed = true;
+    let mut b = b.into_inner();
+    b.link.crank();
+    assert!(b.link.state().dead);
+    assert_eq!(b.read(10), 3);
+    assert!(matches!(b.link.chunk(), Err(Error::Reset(_))));
+}
+
+#[test]
+fn a_request_of_another_version_is_rejected_and_dies_in_words() {
+    let (_, mut b) = pair(Options::default(), Options::default());
+    let mut request = Hello::Request(negotiate::offer(0, 8192, 4)).encode();
+    request[5] = 7;
+    request[6] = 9;
+    let sizes = Sizes::new(Options::default());
+    let asked = Fake {
+        out: Shared::default(),
+        inward: Shared::default(),
+        first: VecDeque::from([
+            Event::Request(PrivateData(request.to_vec())),
+            Event::Disconnected,
+        ]),
+        slab: Slab::new(8200, 16, 1 << 20, Box::new(Unregistered)),
+        options: sizes.device.clone(),
+        in_queue: 0,
+    };
+    b.link = Link::acceptor(Box::new(asked), sizes);
+    b.link.crank();
+    let why = b.link.death().expect("dead").to_string();
+    assert!(why.contains("versions 7 to 9"), "{why}");
+}
