@@ -212,7 +212,7 @@ impl Side {
 fn fill(start: *mut u8, len: usize, value: impl Fn(usize) -> u8) {
     for i in 0..len {
         // SAFETY: `reserve` promised at least `len` bytes.
-        unsafe { start.add(i).write(value(i)) };
+        unsafe { start.wrapping_add(i).write(value(i)) };
     }
 }
 
