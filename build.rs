@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MPL-2.0
+
+//! Generates the C header into `OUT_DIR`. The committed copy in `include/` is
+//! what the C++ side compiles against; `tests/header.rs` fails when it differs,
+//! `scripts/header` renews it.
+
+use std::path::PathBuf;
+
+fn main() {
+    for input in ["src/lib.rs", "src/abi", "cbindgen.toml", "build.rs"] {
+        println!("cargo:rerun-if-changed={input}");
+    }
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    let config = cbindgen::Config::from_root_or_default(&root);
+    match cbindgen::generate_with_config(&root, config) {
+        Ok(bindings) => {
+            bindings.write_to_file(out.join("zmq_rdma.h"));
+        }
+        Err(e) => panic!("include/zmq_rdma.h cannot be generated: {e}"),
+    }
+}
