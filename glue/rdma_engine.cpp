@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+
+#include "precompiled.hpp"
+#include <algorithm>
+#include <new>
+#include <string.h>
+
+#include "rdma_engine.hpp"
+#include "rdma_drain.hpp"
+#include "err.hpp"
+#include "i_encoder.hpp"
+#include "io_thread.hpp"
+#include "likely.hpp"
+#include "mechanism.hpp"
+#include "raw_engine.hpp"
+#include "session_base.hpp"
+#include "zmtp_engine.hpp"
+
+//  For how long a close in good order is tried where nothing of the user's
+//  depends on it, in milliseconds.
+const int courtesy = 2000;
+
+zmq::fd_t zmq::rdma_link_fd (zmq_rdma_link_t *link_)
+{
+    zmq_rdma_ready_t ready;
+    const int rc = rdma_ops ()->link_ready (link_, &ready);
+    return rc >= 0 && ready.fd >= 0 ? static_cast<fd_t> (ready.fd)
+                                    : static_cast<fd_t> (retired_fd);
+}
+
+zmq::i_engine *zmq::rdma_engine (zmq_rdma_link_t *link_,
+                                 fd_t fd_,
+                                 const options_t &options_,
+                                 const endpoint_uri_pair_t &endpoint_uri_pair_)
+{
+    i_engine *engine;
+    if (options_.raw_socket)
+        engine = new (std::nothrow) rdma_engine_t<raw_engine_t> (
+          link_, fd_, options_, endpoint_uri_pair_);
+    else
+        engine = new (std::nothrow) rdma_engine_t<zmtp_engine_t> (
+          link_, fd_, options_, endpoint_uri_pair_);
+    alloc_assert (engine);
+    return engine;
+}
+
+template <class Base>
+zmq::rdma_engine_t<Base>::rdma_engine_t (
+  zmq_rdma_link_t *link_,
+  fd_t fd_,
+  const options_t &options_,
+  const endpoint_uri_pair_t &endpoint_uri_pair_) :
+    Base (retired_fd, options_, endpoint_uri_pair_),
+    _ops (rdma_ops ()),
+    _link (link_),
+    _io_thread (NULL),
+    _message (new (std::nothrow) msg_t),
+    _encoding (false),
+    _gone (NULL),
+    _polling_in (true),
+    _polling_out (false),
+    _parked (false),
+    _ticking (false),
+    _failed (false),
+    _linger (0)
+{
+    alloc_assert (_message);
+    const int rc = _message->init ();
+    errno_assert (rc == 0);
+
+    _s = fd_;
+    rdma_address_t peer;
+    if (_ops->link_addr (_link, ZMQ_RDMA_PEER, &peer.raw) >= 0)
+        _peer_address = peer.ip ();
+}
+
+template <class Base> zmq::rdma_engine_t<Base>::~rdma_engine_t ()
+{
+    if (_gone)
+        *_gone = true;
+
+    //  The descriptor is the link's.
+    _s = retired_fd;
+    dispose ();
+}
+
+template <class Base>
+void zmq::rdma_engine_t<Base>::plug (io_thread_t *io_thread_,
+                                     session_base_t *session_)
+{
+    _io_thread = io_thread_;
+    Base::plug (io_thread_, session_);
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::plug_internal ()
+{
+    start_ticking ();
+    Base::plug_internal ();
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::terminate ()
+{
+    _linger = this->session ()->linger_left ();
+    if (!is_handshaked () && (_linger < 0 || _linger > courtesy))
+        _linger = courtesy;
+
+    leave_poller ();
+    Base::terminate ();
+}
+
+template <class Base>
+void zmq::rdma_engine_t<Base>::error (i_engine::error_reason_t reason_)
+{
+    //  The base reports errno.
+    const int err = errno;
+    _failed = true;
+    leave_poller ();
+    errno = err;
+    Base::error (reason_);
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::leave_poller ()
+{
+    if (_ticking) {
+        this->cancel_timer (tick_timer_id);
+        _ticking = false;
+    }
+    //  The base is about to remove it.
+    if (_parked)
+        unpark ();
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::is_handshaked () const
+{
+    return _encoder != NULL
+           && (_mechanism == NULL
+               || _mechanism->status () == mechanism_t::ready);
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::dispose ()
+{
+    i_encoder *encoder = NULL;
+    if (_failed) {
+        //  There is nothing left to deliver, but a peer that closes in good
+        //  order waits for our part of it.
+        const int now = state (_ops->flush (_link));
+        _linger = now & ZMQ_RDMA_PEER_SHUT ? courtesy : 0;
+    } else if (_encoding)
+        std::swap (encoder, _encoder);
+
+    rdma_drain_t::launch (_io_thread, _link, encoder, _message, _linger);
+}
+
+template <class Base>
+bool zmq::rdma_engine_t<Base>::init_properties (
+  typename Base::properties_t &properties_)
+{
+    if (!Base::init_properties (properties_))
+        return false;
+
+    char name[64];
+    if (_ops->link_device (_link, name, sizeof (name)) >= 0)
+        properties_.ZMQ_MAP_INSERT_OR_EMPLACE (std::string ("Rdma-Device"),
+                                               std::string (name));
+    return true;
+}
+
+template <class Base>
+int zmq::rdma_engine_t<Base>::read (void *data_, size_t size_)
+{
+    const int rc = _ops->read (_link, data_, size_);
+    if (likely (rc > 0))
+        return rc;
+    errno = rc == 0 ? EAGAIN : -rc;
+    return -1;
+}
+
+template <class Base> int zmq::rdma_engine_t<Base>::state (int rc_)
+{
+    return likely (rc_ >= 0) ? rc_ : ZMQ_RDMA_READABLE | ZMQ_RDMA_DEAD;
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::in_event ()
+{
+    //  Input is stopped and not polled for, so this is an error condition that
+    //  would be reported again and again.
+    const bool hung_up = _input_stopped && !_polling_in;
+
+    int now = state (_ops->crank (_link));
+    if (_input_stopped || !(now & ZMQ_RDMA_READABLE))
+        now = push_out ();
+    if (advance (now) && hung_up && _input_stopped && !_parked)
+        park ();
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::advance (int state_)
+{
+    //  The base reads once each time, but the descriptor does not tell of
+    //  bytes that the link has taken in already.
+    while ((state_ & ZMQ_RDMA_READABLE) && !_input_stopped) {
+        bool gone = false;
+        _gone = &gone;
+        Base::in_event ();
+        if (gone)
+            return false;
+        _gone = NULL;
+
+        //  The base stops polling when it stops reading.
+        _polling_in = !_input_stopped;
+        state_ = push_out ();
+    }
+    poll (state_);
+    return true;
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::restart_input ()
+{
+    if (_parked)
+        unpark ();
+
+    bool gone = false;
+    _gone = &gone;
+    Base::restart_input ();
+    if (gone)
+        return false;
+    _gone = NULL;
+
+    //  If input has stopped again meanwhile, it may not be polled for.
+    _polling_in = !_input_stopped;
+    return advance (push_out ());
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::out_event ()
+{
+    //  While the base runs, it has something to send. Else, if the descriptor
+    //  has become writable, then for the link to go on.
+    if (_polling_out && !_gone) {
+        in_event ();
+        return;
+    }
+
+    _output_stopped = false;
+    const int now = push_out ();
+    if (!_gone)
+        poll (now);
+}
+
+template <class Base> int zmq::rdma_engine_t<Base>::push_out ()
+{
+    if (!_output_stopped)
+        fill ();
+    return state (_ops->flush (_link));
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::fill ()
+{
+    if (!fill_greeting () || unlikely (_encoder == NULL))
+        return;
+
+    //  Without credit this ends with output not stopped: it goes on once the
+    //  link is writable again.
+    void *data;
+    size_t size;
+    while (_ops->reserve (_link, &data, &size) >= 0) {
+        const size_t used = encode (static_cast<unsigned char *> (data), size);
+        _ops->commit (_link, used);
+        if (used < size) {
+            _output_stopped = true;
+            return;
+        }
+    }
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::fill_greeting ()
+{
+    while (unlikely (_outsize > 0)) {
+        void *data;
+        size_t size;
+        if (_ops->reserve (_link, &data, &size) < 0)
+            return false;
+        const size_t used = std::min (size, _outsize);
+        memcpy (data, _outpos, used);
+        _ops->commit (_link, used);
+        _outpos += used;
+        _outsize -= used;
+    }
+    return true;
+}
+
+template <class Base>
+size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
+{
+    size_t used = 0;
+    while (true) {
+        //  The encoder may be in the middle of a message.
+        unsigned char *pos = data_ + used;
+        used += _encoder->encode (&pos, size_ - used);
+        if (used == size_ || (this->*_next_msg) (_message) == -1)
+            return used;
+        _encoder->load_msg (_message);
+        _encoding = true;
+    }
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::poll (int state_)
+{
+    if (_parked)
+        return;
+
+    const bool out = (state_ & ZMQ_RDMA_WANT_OUT) != 0;
+    if (unlikely (out != _polling_out)) {
+        _polling_out = out;
+        if (out)
+            Base::set_pollout ();
+        else
+            Base::reset_pollout ();
+    }
+
+    if (likely (!_input_stopped))
+        return;
+
+    //  Credits and acknowledgements arrive the same way as input does. But
+    //  once the link has ended its descriptor is readable for ever.
+    if (state_ & ZMQ_RDMA_DEAD) {
+        park ();
+        return;
+    }
+    const bool in = !(state_ & ZMQ_RDMA_PEER_SHUT);
+    if (in != _polling_in) {
+        _polling_in = in;
+        if (in)
+            Base::set_pollin ();
+        else
+            this->reset_pollin (_handle);
+    }
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::park ()
+{
+    this->rm_fd (_handle);
+    _parked = true;
+    _polling_in = false;
+    _polling_out = false;
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::unpark ()
+{
+    _handle = this->add_fd (_s);
+    _parked = false;
+}
+
+//  What the base wants to send goes out when it returns.
+template <class Base> void zmq::rdma_engine_t<Base>::set_pollout ()
+{
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::reset_pollout ()
+{
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::start_ticking ()
+{
+    const int ivl = _ops->tick (_link);
+    if (ivl > 0) {
+        this->add_timer (ivl, tick_timer_id);
+        _ticking = true;
+    }
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::timer_event (int id_)
+{
+    if (id_ == tick_timer_id) {
+        _ticking = false;
+        start_ticking ();
+        advance (push_out ());
+        return;
+    }
+
+    bool gone = false;
+    _gone = &gone;
+    Base::timer_event (id_);
+    if (gone)
+        return;
+    _gone = NULL;
+    poll (push_out ());
+}
+
+template class zmq::rdma_engine_t<zmq::zmtp_engine_t>;
+template class zmq::rdma_engine_t<zmq::raw_engine_t>;

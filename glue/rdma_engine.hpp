@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+
+#ifndef __ZMQ_RDMA_ENGINE_HPP_INCLUDED__
+#define __ZMQ_RDMA_ENGINE_HPP_INCLUDED__
+
+#include <string>
+
+#include "rdma_address.hpp"
+#include "stream_engine_base.hpp"
+
+namespace zmq
+{
+//  Descriptor to poll for a link, or retired_fd if it has none.
+fd_t rdma_link_fd (zmq_rdma_link_t *link_);
+
+//  Makes the engine that the options ask for. It owns the link from now on.
+i_engine *rdma_engine (zmq_rdma_link_t *link_,
+                       fd_t fd_,
+                       const options_t &options_,
+                       const endpoint_uri_pair_t &endpoint_uri_pair_);
+
+//  An engine of libzmq's own, zmtp_engine_t or raw_engine_t, over a link. The
+//  base speaks the protocol and knows the session; this class moves its bytes,
+//  in fewer steps than over a socket: it encodes straight into the link's
+//  buffers, and learns of both directions from the one descriptor that the
+//  link has, so it never polls for output as the base would.
+template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
+{
+  public:
+    rdma_engine_t (zmq_rdma_link_t *link_,
+                   fd_t fd_,
+                   const options_t &options_,
+                   const endpoint_uri_pair_t &endpoint_uri_pair_);
+    ~rdma_engine_t () ZMQ_OVERRIDE;
+
+    //  i_engine interface implementation.
+    void plug (zmq::io_thread_t *io_thread_,
+               zmq::session_base_t *session_) ZMQ_OVERRIDE;
+    void terminate () ZMQ_OVERRIDE;
+    bool restart_input () ZMQ_OVERRIDE;
+
+    //  i_poll_events interface implementation.
+    void in_event () ZMQ_OVERRIDE;
+    void out_event () ZMQ_OVERRIDE;
+    void timer_event (int id_) ZMQ_OVERRIDE;
+
+  protected:
+    void plug_internal () ZMQ_OVERRIDE;
+    void error (i_engine::error_reason_t reason_) ZMQ_OVERRIDE;
+    bool
+    init_properties (typename Base::properties_t &properties_) ZMQ_OVERRIDE;
+    int read (void *data_, size_t size_) ZMQ_OVERRIDE;
+    void set_pollout () ZMQ_OVERRIDE;
+    void reset_pollout () ZMQ_OVERRIDE;
+
+  private:
+    using Base::_encoder;
+    using Base::_handle;
+    using Base::_input_stopped;
+    using Base::_mechanism;
+    using Base::_next_msg;
+    using Base::_outpos;
+    using Base::_output_stopped;
+    using Base::_outsize;
+    using Base::_peer_address;
+    using Base::_s;
+
+    //  ID of the timer that lets time pass for the link, different from the
+    //  base's.
+    enum
+    {
+        tick_timer_id = 0x90
+    };
+
+    //  Turns what the library returned into state bits.
+    static int state (int rc_);
+
+    //  Lets the base and the link work in turn while there is input and
+    //  someone to take it. May delete this object; returns false then.
+    bool advance (int state_);
+
+    //  Encodes what there is to send; returns the link's state.
+    int push_out ();
+    void fill ();
+    bool fill_greeting ();
+    size_t encode (unsigned char *data_, size_t size_);
+
+    //  Polls for what the link and the session can use now.
+    void poll (int state_);
+
+    //  Takes the descriptor out of the poller, where it would be ready for
+    //  ever; puts it back.
+    void park ();
+    void unpark ();
+
+    void start_ticking ();
+    void leave_poller ();
+
+    //  True once messages pass.
+    bool is_handshaked () const;
+
+    //  Hands the link over to be closed.
+    void dispose ();
+
+    const zmq_rdma_ops_t *const _ops;
+    zmq_rdma_link_t *const _link;
+    zmq::io_thread_t *_io_thread;
+
+    //  Message that the encoder works on, on the heap since it may have to
+    //  outlive this object; and whether the encoder has ever seen it.
+    msg_t *_message;
+    bool _encoding;
+
+    //  While code of the base runs that may delete this object: where to say
+    //  that it did. NULL otherwise.
+    bool *_gone;
+
+    //  What the poller watches. Parked: nothing.
+    bool _polling_in;
+    bool _polling_out;
+    bool _parked;
+
+    //  True iff the tick timer is running.
+    bool _ticking;
+
+    //  True once the base has given the connection up.
+    bool _failed;
+
+    //  How long the link may take to deliver what it has, once terminated.
+    int _linger;
+
+    ZMQ_NON_COPYABLE_NOR_MOVABLE (rdma_engine_t)
+};
+}
+
+#endif
