@@ -32,3 +32,13 @@ pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     digest.update(bytes);
     digest.finalize() as u32
 }
+
+/// The CRC of `parts` one after the other.
+#[inline]
+pub fn gather(parts: &[&[u8]]) -> u32 {
+    let mut digest = Digest::new(Crc32Iscsi);
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        digest.update(part);
+    }
+    digest.finalize() as u32
+}

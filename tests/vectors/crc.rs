@@ -3,7 +3,7 @@
 //! polynomial at every length and cut.
 
 use proptest::prelude::*;
-use zmq_rdma::wire::crc32c::{append, crc32c};
+use zmq_rdma::wire::crc32c::{append, crc32c, gather};
 
 #[test]
 fn the_examples_of_rfc_3720() {
@@ -61,5 +61,6 @@ proptest! {
     fn cuts_do_not_matter(bytes in prop::collection::vec(any::<u8>(), 0..20_000), cut in any::<prop::sample::Index>()) {
         let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
         prop_assert_eq!(append(crc32c(a), b), slow(&bytes));
+        prop_assert_eq!(gather(&[a, b, &[]]), slow(&bytes));
     }
 }

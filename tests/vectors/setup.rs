@@ -331,6 +331,30 @@ fn a_responder_chooses_among_the_offered_indications() {
 }
 
 #[test]
+fn a_read_indication_needs_room_for_a_read() {
+    let mut request = vector("request 2 peer to peer");
+    (request[20], request[22]) = (0xc0, 0x40);
+    let mut responder = Responder::new(Wishes {
+        ird: 0,
+        ..Wishes::default()
+    });
+    responder.on_bytes(&request).unwrap();
+    assert_eq!(responder.accept(b"").unwrap().rtr, Some(Rtr::Send));
+}
+
+#[test]
+fn one_depth_may_be_unspecified_without_the_other() {
+    let mut request = vector("request 2 unspecified");
+    request[22..24].copy_from_slice(&[0x00, 0x05]);
+    let mut responder = Responder::new(Wishes::default());
+    responder.on_bytes(&request).unwrap();
+    let agreed = responder.accept(b"").unwrap();
+    assert_eq!((agreed.ird, agreed.ord), (5, 16));
+    let reply = responder.poll_output().unwrap();
+    assert_eq!(reply[20..24], [0x00, 0x05, 0x3f, 0xff]);
+}
+
+#[test]
 fn a_responder_rejects_with_a_reason() {
     let mut responder = asked(Wishes::default(), "request 2");
     responder.reject(b"no").unwrap();

@@ -9,7 +9,7 @@
 //! in place. [`Deframer::open`] takes an FPDU's first bytes, so that the rest of its payload
 //! can be read straight to where it belongs, with the CRC carried along.
 
-use crate::wire::crc32c::{append, crc32c};
+use crate::wire::crc32c::{append, crc32c, gather};
 use crate::wire::ddp;
 use crate::wire::fault::{Cause, Fault};
 use crate::wire::mpa::{fpdu_len, pad_len, CRC_LEN, LENGTH_LEN, ULPDU_MAX};
@@ -122,10 +122,7 @@ impl Framer {
             len: (pad + CRC_LEN) as u8,
         };
         if self.crc {
-            let mut crc = append(crc32c(head.bytes()), payload);
-            if pad > 0 {
-                crc = append(crc, &[0; PAD_MAX][..pad]);
-            }
+            let crc = gather(&[head.bytes(), payload, &[0; PAD_MAX][..pad]]);
             tail.bytes[pad..pad + CRC_LEN].copy_from_slice(&crc.to_le_bytes());
         }
         (head, tail)
