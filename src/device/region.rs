@@ -316,6 +316,8 @@ pub struct Filled {
 
 // SAFETY: the bytes are owned through `_owner` and no device writes them any more.
 unsafe impl Send for Filled {}
+// SAFETY: as above; through a shared reference the bytes can only be read.
+unsafe impl Sync for Filled {}
 
 impl Filled {
     /// Received bytes that lie inside a larger buffer which `owner` keeps alive.

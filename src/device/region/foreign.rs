@@ -26,6 +26,14 @@ impl Exposed {
         }
     }
 
+    /// No bytes.
+    pub fn none() -> Exposed {
+        Exposed {
+            start: NonNull::dangling(),
+            len: 0,
+        }
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.len
@@ -126,7 +134,6 @@ mod tests {
         let mut sink = unsafe { Sink::new(memory.as_mut_ptr(), memory.len()) };
         sink.write(2, b"cd");
         sink.room(5, 1)[0].write(b'f');
-        drop(sink);
         assert_eq!(&memory, b"\0\0cd\0f");
     }
 

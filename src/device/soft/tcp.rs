@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MPL-2.0
+//! The raw-descriptor corner of the soft device: one TCP socket, every system
+//! call that std has no safe door for, and what errno means at each of them.
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSlice};
+use std::mem::{self, MaybeUninit};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::time::Duration;
+
+use libc::{c_int, c_void, socklen_t};
+
+use crate::device::Options;
+use crate::error::{AddressFault, Error, Result};
+
+/// A non-blocking, close-on-exec TCP socket. Closed on drop.
+pub(super) struct Tcp {
+    socket: TcpStream,
+}
+
+/// How far a connect has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connect {
+    /// Still under way; the descriptor turns writable.
+    Pending,
+    /// Both directions are open.
+    Done,
+}
+
+/// What the kernel knows of the peer's acknowledgements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Acks {
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    /// Zero-window probes sent and not answered.
+    pub probes: u32,
+    /// Since the last acknowledgement came in.
+    pub last_ack: Duration,
+    /// Least age of the oldest segment that is not acknowledged.
+    pub oldest: Duration,
+}
+
+impl Tcp {
+    /// Bind and listen.
+    pub fn listening(addr: SocketAddr, o: &Options) -> Result<Tcp> {
+        let tcp = Tcp::open(&addr, o)?;
+        if addr.is_ipv6() {
+            let only = c_int::from(!o.dual_stack);
+            tcp.set("IPV6_V6ONLY", libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, only)?;
+        }
+        tcp.bind(&addr)?;
+        let backlog = c_int::try_from(o.backlog).unwrap_or(c_int::MAX);
+        // SAFETY: listen takes no pointers; the descriptor is ours.
+        let rc = unsafe { libc::listen(tcp.fd(), backlog) };
+        check(rc).map_err(|e| address_error("listen", &e))?;
+        Ok(tcp)
+    }
+
+    /// Begin to connect; `connect` goes on with it.
+    pub fn dialing(to: &SocketAddr, source: Option<&SocketAddr>, o: &Options) -> Result<Tcp> {
+        let tcp = Tcp::open(to, o)?;
+        if let Some(source) = source {
+            tcp.bind(source)?;
+        }
+        Ok(tcp)
+    }
+
+    /// Start the connect, or ask how far it has come: the kernel answers both
+    /// by the same call.
+    pub fn connect(&self, to: &SocketAddr) -> Result<Connect> {
+        let (raw, len) = to_raw(to);
+        let raw: *const libc::sockaddr_storage = &raw;
+        // SAFETY: `raw` is a socket address of `len` bytes.
+        let rc = unsafe { libc::connect(self.fd(), raw.cast(), len) };
+        match check(rc) {
+            Ok(()) => Ok(Connect::Done),
+            Err(e) => match e.raw_os_error() {
+                Some(libc::EINPROGRESS | libc::EALREADY | libc::EINTR) => Ok(Connect::Pending),
+                Some(libc::EISCONN) => Ok(Connect::Done),
+                _ => Err(connect_error(&e)),
+            },
+        }
+    }
+
+    /// The next connection of a listening socket. Options (but the blocking
+    /// mode) were inherited from it.
+    pub fn accept(&self) -> Result<(Tcp, SocketAddr)> {
+        loop {
+            let mut raw = no_addr();
+            let at: *mut libc::sockaddr_storage = &mut raw;
+            let mut len = storage_len();
+            let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+            // SAFETY: `at` has room for `len` bytes of address.
+            let fd = unsafe { libc::accept4(self.fd(), at.cast(), &mut len, flags) };
+            if fd >= 0 {
+                let peer = from_raw(&raw).ok_or(Error::Device {
+                    op: "accept",
+                    code: libc::EAFNOSUPPORT,
+                })?;
+                return Ok((Tcp::adopt(fd), peer));
+            }
+            let e = io::Error::last_os_error();
+            match e.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) => return Err(Error::Again),
+                _ => return Err(device_error("accept", &e)),
+            }
+        }
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// This side's address.
+    pub fn local_addr(&self) -> Result<SocketAddr> {
+        self.socket
+            .local_addr()
+            .map_err(|e| device_error("getsockname", &e))
+    }
+
+    /// Read into `room`; 0 is the peer's end.
+    pub fn read(&self, room: &mut [MaybeUninit<u8>]) -> Result<usize> {
+        loop {
+            let at = room.as_mut_ptr().cast::<c_void>();
+            // SAFETY: `room` is writable for its length.
+            let n = unsafe { libc::recv(self.fd(), at, room.len(), 0) };
+            if n >= 0 {
+                return Ok(n as usize);
+            }
+            let e = io::Error::last_os_error();
+            if e.raw_os_error() != Some(libc::EINTR) {
+                return Err(stream_error("recv", &e));
+            }
+        }
+    }
+
+    /// Read up to `most` bytes to the end of `to`; 0 is the peer's end.
+    pub fn append(&self, to: &mut Vec<u8>, most: usize) -> Result<usize> {
+        let filled = to.len();
+        to.reserve(most);
+        let n = self.read(&mut to.spare_capacity_mut()[..most])?;
+        // SAFETY: the kernel has just written `n` bytes there.
+        unsafe { to.set_len(filled + n) };
+        Ok(n)
+    }
+
+    /// Read into `first`, and what is beyond it into `second`. Returns what
+    /// is in `first`, and the bytes in both.
+    pub fn read_two<'a>(
+        &self,
+        first: &'a mut [MaybeUninit<u8>],
+        second: &mut [MaybeUninit<u8>],
+    ) -> Result<(&'a [u8], usize)> {
+        let parts = [room_vec(first), room_vec(second)];
+        loop {
+            // SAFETY: both parts are writable for their lengths.
+            let n = unsafe { libc::readv(self.fd(), parts.as_ptr(), 2) };
+            if n >= 0 {
+                let n = n as usize;
+                let here = n.min(first.len());
+                // SAFETY: the kernel has just written the first `here` bytes.
+                let got = unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), here) };
+                return Ok((got, n));
+            }
+            let e = io::Error::last_os_error();
+            if e.raw_os_error() != Some(libc::EINTR) {
+                return Err(stream_error("readv", &e));
+            }
+        }
+    }
+
+    /// Write what the kernel takes of `parts`; `Error::Again` when that is nothing.
+    pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
+        // SAFETY: all-zero is a valid msghdr (null pointers, zero lengths).
+        let mut msg: libc::msghdr = unsafe { mem::zeroed() };
+        // An IoSlice is by definition an iovec.
+        msg.msg_iov = parts.as_ptr().cast_mut().cast();
+        msg.msg_iovlen = parts.len() as _;
+        loop {
+            // SAFETY: `msg` names `parts` alone, which the kernel only reads.
+            let n = unsafe { libc::sendmsg(self.fd(), &msg, libc::MSG_NOSIGNAL) };
+            if n >= 0 {
+                return Ok(n as usize);
+            }
+            let e = io::Error::last_os_error();
+            if e.raw_os_error() != Some(libc::EINTR) {
+                return Err(stream_error("sendmsg", &e));
+            }
+        }
+    }
+
+    /// No more will be sent: the peer reads an end after all that was written.
+    pub fn shut_write(&self) {
+        // Only fails when there is no connection left to shut.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Both directions: the descriptor is and stays readable.
+    pub fn shut(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Bytes of payload of a full segment towards the peer, as of now.
+    pub fn emss(&self) -> Result<usize> {
+        let mss: c_int = self.get("TCP_MAXSEG", libc::IPPROTO_TCP, libc::TCP_MAXSEG)?;
+        Ok(usize::try_from(mss).unwrap_or(0))
+    }
+
+    /// What the kernel knows of the peer's acknowledgements.
+    pub fn acks(&self) -> Result<Acks> {
+        let i: libc::tcp_info = self.get("TCP_INFO", libc::IPPROTO_TCP, libc::TCP_INFO)?;
+        // Each retransmission doubles the timeout, so k of them took
+        // rto - rto/2^k together; the last was sent `last_data_sent` ago.
+        let rto = u64::from(i.tcpi_rto);
+        let waited = rto - (rto >> i.tcpi_backoff.min(63));
+        Ok(Acks {
+            unacked: i.tcpi_unacked,
+            probes: u32::from(i.tcpi_probes),
+            last_ack: Duration::from_millis(u64::from(i.tcpi_last_ack_recv)),
+            oldest: Duration::from_micros(waited)
+                + Duration::from_millis(u64::from(i.tcpi_last_data_sent)),
+        })
+    }
+
+    fn open(addr: &SocketAddr, o: &Options) -> Result<Tcp> {
+        let family = if addr.is_ipv6() {
+            libc::AF_INET6
+        } else {
+            libc::AF_INET
+        };
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: socket takes no pointers.
+        let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) };
+        check(fd).map_err(|e| match e.raw_os_error() {
+            Some(libc::EAFNOSUPPORT) => Error::Address(AddressFault::NoDevice),
+            _ => device_error("socket", &e),
+        })?;
+        let tcp = Tcp::adopt(fd);
+        tcp.apply(addr, o)?;
+        Ok(tcp)
+    }
+
+    fn adopt(fd: RawFd) -> Tcp {
+        // SAFETY: `fd` was just made by the kernel for us, and nobody else knows it.
+        let socket = unsafe { TcpStream::from_raw_fd(fd) };
+        Tcp { socket }
+    }
+
+    fn apply(&self, addr: &SocketAddr, o: &Options) -> Result<()> {
+        let socket = libc::SOL_SOCKET;
+        self.set("TCP_NODELAY", libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        if let Some(n) = o.sndbuf {
+            self.set("SO_SNDBUF", socket, libc::SO_SNDBUF, clamp(n))?;
+        }
+        if let Some(n) = o.rcvbuf {
+            self.set("SO_RCVBUF", socket, libc::SO_RCVBUF, clamp(n))?;
+        }
+        if let Some(n) = o.priority {
+            self.set("SO_PRIORITY", socket, libc::SO_PRIORITY, n)?;
+        }
+        if o.tos != 0 {
+            // A wish: each family knows one of the two, a dual-stack socket both.
+            let tos = c_int::from(o.tos);
+            let _ = self.set("IP_TOS", libc::IPPROTO_IP, libc::IP_TOS, tos);
+            if addr.is_ipv6() {
+                let _ = self.set("IPV6_TCLASS", libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos);
+            }
+        }
+        if let Some(name) = &o.interface {
+            self.set_bytes(libc::SO_BINDTODEVICE, name.as_bytes())
+                .map_err(|e| address_error("SO_BINDTODEVICE", &e))?;
+        }
+        self.keep_alive(o.dead_after)
+    }
+
+    /// Idle death is the kernel's to find, within `dead_after`.
+    fn keep_alive(&self, dead_after: Duration) -> Result<()> {
+        let (idle, every, times) = keep_alive_plan(dead_after);
+        let tcp = libc::IPPROTO_TCP;
+        self.set("SO_KEEPALIVE", libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        self.set("TCP_KEEPIDLE", tcp, libc::TCP_KEEPIDLE, idle)?;
+        self.set("TCP_KEEPINTVL", tcp, libc::TCP_KEEPINTVL, every)?;
+        self.set("TCP_KEEPCNT", tcp, libc::TCP_KEEPCNT, times)
+    }
+
+    fn bind(&self, addr: &SocketAddr) -> Result<()> {
+        self.set("SO_REUSEADDR", libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+        let (raw, len) = to_raw(addr);
+        let raw: *const libc::sockaddr_storage = &raw;
+        // SAFETY: `raw` is a socket address of `len` bytes.
+        let rc = unsafe { libc::bind(self.fd(), raw.cast(), len) };
+        check(rc).map_err(|e| address_error("bind", &e))
+    }
+
+    fn set(&self, op: &'static str, level: c_int, name: c_int, value: c_int) -> Result<()> {
+        let at: *const c_int = &value;
+        let len = mem::size_of::<c_int>() as socklen_t;
+        // SAFETY: `at` is a c_int, `len` its size.
+        let rc = unsafe { libc::setsockopt(self.fd(), level, name, at.cast(), len) };
+        check(rc).map_err(|e| device_error(op, &e))
+    }
+
+    fn set_bytes(&self, name: c_int, value: &[u8]) -> io::Result<()> {
+        let at = value.as_ptr().cast::<c_void>();
+        let len = value.len() as socklen_t;
+        // SAFETY: `at` is readable for `len` bytes.
+        check(unsafe { libc::setsockopt(self.fd(), libc::SOL_SOCKET, name, at, len) })
+    }
+
+    fn get<T: Plain>(&self, op: &'static str, level: c_int, name: c_int) -> Result<T> {
+        let mut value = MaybeUninit::<T>::zeroed();
+        let mut len = mem::size_of::<T>() as socklen_t;
+        let at = value.as_mut_ptr().cast::<c_void>();
+        // SAFETY: `at` is writable for `len` bytes. An older kernel fills fewer.
+        let rc = unsafe { libc::getsockopt(self.fd(), level, name, at, &mut len) };
+        check(rc).map_err(|e| device_error(op, &e))?;
+        // SAFETY: `Plain` types are valid all-zero and with any bytes over that.
+        Ok(unsafe { value.assume_init() })
+    }
+}
+
+/// Types of which any bytes, zeros among them, are a value.
+trait Plain {}
+impl Plain for c_int {}
+impl Plain for libc::tcp_info {}
+
+/// Four bytes that nobody can guess.
+pub(super) fn random() -> Result<u32> {
+    let mut bytes = [0u8; 4];
+    // SAFETY: `bytes` is writable for its length. So few bytes come whole.
+    let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if n == bytes.len() as isize {
+        return Ok(u32::from_ne_bytes(bytes));
+    }
+    Err(device_error("getrandom", &io::Error::last_os_error()))
+}
+
+/// Seconds idle, seconds between probes, probes, so that their sum is `dead_after`.
+fn keep_alive_plan(dead_after: Duration) -> (c_int, c_int, c_int) {
+    const PROBES: u64 = 5;
+    let total = dead_after.as_secs().clamp(2, 32_000);
+    let idle = (total / 2).min(5);
+    let times = (total - idle).min(PROBES);
+    let every = (total - idle) / times;
+    (idle as c_int, every as c_int, times as c_int)
+}
+
+fn check(rc: c_int) -> io::Result<()> {
+    if rc < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn clamp(n: usize) -> c_int {
+    c_int::try_from(n).unwrap_or(c_int::MAX)
+}
+
+fn room_vec(room: &mut [MaybeUninit<u8>]) -> libc::iovec {
+    libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    }
+}
+
+fn code(e: &io::Error) -> i32 {
+    e.raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn device_error(op: &'static str, e: &io::Error) -> Error {
+    Error::Device { op, code: code(e) }
+}
+
+/// Of making a socket one's own address.
+fn address_error(op: &'static str, e: &io::Error) -> Error {
+    Error::Address(match code(e) {
+        libc::EADDRINUSE => AddressFault::InUse,
+        libc::EADDRNOTAVAIL => AddressFault::NotLocal,
+        libc::ENODEV => AddressFault::NoDevice,
+        libc::EACCES | libc::EPERM => AddressFault::Denied,
+        code => return Error::Device { op, code },
+    })
+}
+
+/// Of a connect that did not come about.
+fn connect_error(e: &io::Error) -> Error {
+    match code(e) {
+        libc::ECONNREFUSED => Error::Refused("nobody listens there".into()),
+        libc::ETIMEDOUT => Error::TimedOut,
+        libc::ENETUNREACH | libc::EHOSTUNREACH => Error::Unreachable(e.to_string()),
+        libc::EADDRNOTAVAIL => Error::Address(AddressFault::NotLocal),
+        libc::EADDRINUSE => Error::Address(AddressFault::InUse),
+        libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE => Error::Reset(e.to_string()),
+        code => Error::Device {
+            op: "connect",
+            code,
+        },
+    }
+}
+
+/// Of an open connection.
+fn stream_error(op: &'static str, e: &io::Error) -> Error {
+    match code(e) {
+        libc::EAGAIN => Error::Again,
+        libc::ETIMEDOUT => Error::TimedOut,
+        libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE => Error::Reset(e.to_string()),
+        libc::ENETUNREACH | libc::EHOSTUNREACH => Error::Unreachable(e.to_string()),
+        code => Error::Device { op, code },
+    }
+}
+
+fn storage_len() -> socklen_t {
+    mem::size_of::<libc::sockaddr_storage>() as socklen_t
+}
+
+fn no_addr() -> libc::sockaddr_storage {
+    // SAFETY: all-zero is a valid sockaddr_storage (AF_UNSPEC).
+    unsafe { mem::zeroed() }
+}
+
+fn to_raw(addr: &SocketAddr) -> (libc::sockaddr_storage, socklen_t) {
+    let mut raw = no_addr();
+    let at: *mut libc::sockaddr_storage = &mut raw;
+    match addr {
+        SocketAddr::V4(a) => {
+            let v4 = libc::sockaddr_in {
+                sin_family: libc::AF_INET as _,
+                sin_port: a.port().to_be(),
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from_ne_bytes(a.ip().octets()),
+                },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: a sockaddr_storage has room and alignment for any address.
+            unsafe { at.cast::<libc::sockaddr_in>().write(v4) };
+            (raw, mem::size_of_val(&v4) as socklen_t)
+        }
+        SocketAddr::V6(a) => {
+            let v6 = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as _,
+                sin6_port: a.port().to_be(),
+                sin6_flowinfo: a.flowinfo(),
+                sin6_addr: libc::in6_addr {
+                    s6_addr: a.ip().octets(),
+                },
+                sin6_scope_id: a.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { at.cast::<libc::sockaddr_in6>().write(v6) };
+            (raw, mem::size_of_val(&v6) as socklen_t)
+        }
+    }
+}
+
+fn from_raw(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let at: *const libc::sockaddr_storage = raw;
+    match c_int::from(raw.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says so, and the storage is large enough.
+            let v4 = unsafe { at.cast::<libc::sockaddr_in>().read() };
+            let ip = v4.sin_addr.s_addr.to_ne_bytes().into();
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { at.cast::<libc::sockaddr_in6>().read() };
+            let ip = v6.sin6_addr.s6_addr.into();
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keep_alive_finds_an_idle_death_within_the_time_given() {
+        for secs in 2..200 {
+            let (idle, every, times) = keep_alive_plan(Duration::from_secs(secs));
+            assert!(idle > 0 && every > 0 && times > 0);
+            assert!(idle + every * times <= secs as c_int);
+        }
+        assert_eq!(keep_alive_plan(Duration::from_secs(10)), (5, 1, 5));
+    }
+
+    #[test]
+    fn an_address_survives_the_kernel_s_form() {
+        for text in ["127.0.0.1:80", "[::1]:65535", "[fe80::1%3]:9"] {
+            let addr: SocketAddr = text.parse().unwrap();
+            assert_eq!(from_raw(&to_raw(&addr).0), Some(addr));
+        }
+        assert_eq!(from_raw(&no_addr()), None);
+    }
+
+    #[test]
+    fn random_is_not_constant() {
+        assert!((0..4).any(|_| random().unwrap() != random().unwrap()));
+    }
+}
