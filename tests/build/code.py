@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MPL-2.0
+"""The Rust tests, and what judges the text of the code."""
+
+import glob
+import os
+import re
+
+import builds
+from zt import ROOT, test
+
+
+def cargo(*words):
+    """Run cargo on this project, with the lock file as it is."""
+    builds.tool("cargo", "cargo")
+    return builds.run("cargo", *words, cwd=ROOT)
+
+
+def linter(component):
+    """Whether a part of Rust that some distributions leave out is there. CI must have it."""
+    there = builds.shutil.which(f"cargo-{component}") is not None
+    if not there and not os.environ.get("CI"):
+        print(f"SHOW: cargo {component} is not installed: not run")
+        return False
+    return True
+
+
+@test(bound=1800)
+def rust_tests():
+    """Unit, pair, vector and rule tests; their number is told."""
+    said = cargo("test", "--locked")
+    results = [int(n) for n in re.findall(r"test result: ok\. (\d+) passed", said)]
+    print(f"SHOW: {sum(results)} Rust tests in {len(results)} programs")
+    assert sum(results) > 0, "no test ran"
+
+
+@test(bound=900)
+def clippy():
+    """Clippy finds nothing."""
+    if linter("clippy"):
+        cargo("clippy", "--locked", "--all-targets", "--", "-D", "warnings")
+
+
+@test()
+def rust_format():
+    """The Rust code is formatted."""
+    if linter("fmt"):
+        cargo("fmt", "--check")
+
+
+@test(bound=300)
+def docs():
+    """The documentation of the crate builds without a warning."""
+    builds.tool("cargo", "cargo")
+    builds.run("cargo", "doc", "--locked", "--no-deps", cwd=ROOT, env={"RUSTDOCFLAGS": "-D warnings"})
+
+
+@test()
+def glue_format():
+    """The glue is formatted as libzmq's own .clang-format says."""
+    formatter = builds.tool("clang-format", "clang-format")
+    style = os.path.join(builds.variable("ZMQ_RDMA_BUILD"), "libzmq", ".clang-format")
+    files = sorted(glob.glob(os.path.join(ROOT, "glue", "*.[ch]pp")))
+    assert files, "no glue"
+    builds.run(formatter, f"--style=file:{style}", "--dry-run", "--Werror", *files)
+
+
+@test()
+def scripts_parse():
+    """Shell scripts are POSIX sh; Perl ones compile."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "scripts", "*"))) + [os.path.join(ROOT, ".ci", "run")]:
+        with open(path, encoding="utf-8") as text:
+            first = text.readline()
+        if first.startswith("#!/bin/sh"):
+            builds.run("sh", "-n", path)
+        elif "perl" in first:
+            builds.run("perl", "-c", path)
+
+
+@test()
+def licences():
+    """Each source file names its licence in its first lines."""
+    tracked = builds.run("git", "-C", ROOT, "ls-files").splitlines()
+    named = re.compile(r"\.(rs|c|cpp|hpp|h|py|pl|sh|ac|am|m4)$|^scripts/|^\.ci/|^tests/run$")
+    bare = []
+    for path in filter(named.search, tracked):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as text:
+            head = "".join(text.readline() for _ in range(5))
+        if "SPDX-License-Identifier: MPL-2.0" not in head:
+            bare.append(path)
+    assert not bare, f"no licence line: {bare}"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Switches of libzmq's configure mean what they mean there."""
+
+import os
+import re
+
+import builds
+from zt import test
+
+
+def built(directory, *switches, **variables):
+    """Configure, build and install the library alone in `directory`."""
+    prefix = os.path.join(directory, "inst")
+    variables.setdefault("CXXFLAGS", "-O0")
+    said = builds.configure(directory, f"--prefix={prefix}", *switches, **variables)
+    builds.run("make", "-j2", cwd=directory)
+    builds.run("make", "install", cwd=directory)
+    return prefix, said
+
+
+@test(bound=600)
+def shared_only():
+    """--disable-static, --enable-drafts, --disable-curve, clang, a libdir."""
+    builds.tool("clang++", "clang")
+    with builds.scratch() as directory:
+        prefix, said = built(
+            directory,
+            "--with-rdma",
+            "--disable-static",
+            "--enable-drafts",
+            "--disable-curve",
+            "--without-pgm",
+            "--disable-perf",
+            "--libdir=${exec_prefix}/lib",
+            CC="clang",
+            CXX="clang++",
+        )
+        assert not os.path.exists(os.path.join(prefix, "lib", "libzmq.a"))
+        have = builds.exported(prefix)
+        assert {"zmq_join", "zmq_rdma_ops"} <= have, "drafts are not in"
+        comments = builds.run("readelf", "-p", ".comment", os.path.join(prefix, "lib", "libzmq.so.5"))
+        assert "clang" in comments, "not built by CXX"
+        assert re.search(r"CURVE +no", said) and re.search(r"PGM +no", said), "the summary"
+        platform = open(os.path.join(directory, "libzmq", "src", "platform.hpp"), encoding="utf-8").read()
+        assert "define ZMQ_HAVE_CURVE" not in platform and "define ZMQ_HAVE_OPENPGM" not in platform
+        assert "ZMQ_BUILD_DRAFT_API" in " ".join(builds.pkg_config(prefix, "--cflags"))
+
+
+@test(bound=600)
+def static_only():
+    """--disable-shared and --disable-symvers; no rdma-core."""
+    with builds.scratch() as directory:
+        prefix, said = built(
+            directory, "--with-rdma", "--without-rdma-verbs", "--disable-shared", "--disable-perf"
+        )
+        assert sorted(os.listdir(os.path.join(prefix, "lib"))) == ["libzmq.a", "libzmq.la", "pkgconfig"]
+        assert re.search(r"rdma://.*SoftRDMA", said)
+        program = os.path.join(directory, "hello")
+        flags = builds.pkg_config(prefix, "--cflags", "--libs", "--static")
+        builds.run("cc", os.path.join(builds.HERE, "hello.c"), "-o", program, *flags)
+        assert "hello over rdma://" in builds.run(program)
+
+
+@test(bound=120)
+def unknown_values():
+    """A value that --with-rdma does not have is refused, and says so."""
+    with builds.scratch() as directory:
+        said = builds.run(os.path.join(builds.ROOT, "configure"), "--with-rdma=perhaps", cwd=directory, check=False)
+        assert "--with-rdma takes no value but yes and no" in said
+
+
+@test(bound=120)
+def no_such_tree():
+    """--with-libzmq at a directory that is not libzmq's."""
+    with builds.scratch() as directory:
+        said = builds.run(os.path.join(builds.ROOT, "configure"), f"--with-libzmq={directory}", cwd=directory, check=False)
+        assert "no libzmq source there" in said
