@@ -282,7 +282,21 @@ typedef struct zmq_rdma_ops_t {
      */
     int32_t (*commit)(struct zmq_rdma_link_t *link, size_t size);
     /*
-     Push what was committed to the device; returns the state bits. With more to send and
+     Send what credit allows of `size` bytes at `data` without copying them, where the
+     device can; returns how many bytes were taken (at most 2^30). They stay the caller's to keep unwritten
+     until `returned` has counted them, or until `close`. -EAGAIN: no credit or slot now,
+     as `reserve`. -EPIPE: dead or shut. A buffer reserved and not committed is given back.
+     */
+    int32_t (*lend)(struct zmq_rdma_link_t *link,
+                    const void *data,
+                    size_t size);
+    /*
+     Bytes lent since the start that are the caller's again; they come back in the order
+     in which they were lent. On a dead link, all.
+     */
+    int32_t (*returned)(const struct zmq_rdma_link_t *link, uint64_t *bytes);
+    /*
+     Push what was committed or lent to the device; returns the state bits. With more to send and
      WRITABLE set, reserve again at once: no event will tell.
      */
     int32_t (*flush)(struct zmq_rdma_link_t *link);

@@ -49,6 +49,8 @@ static OPS: Ops = Ops {
     read,
     reserve,
     commit,
+    lend,
+    returned,
     flush,
     tick,
     shut,
@@ -382,6 +384,23 @@ extern "C" fn reserve(link: *mut Link, data: *mut *mut c_void, size: *mut usize)
 extern "C" fn commit(link: *mut Link, size: usize) -> i32 {
     on("commit", link, |live: &mut Live| {
         code(live.link.commit(size))
+    })
+}
+
+extern "C" fn lend(link: *mut Link, data: *const c_void, size: usize) -> i32 {
+    on("lend", link, |live: &mut Live| {
+        if data.is_null() {
+            return -libc::EFAULT;
+        }
+        // SAFETY: the header asks for memory that stays readable and unwritten so long.
+        let taken = unsafe { live.link.lend(data.cast(), size.min(1 << 30)) };
+        taken.map_or_else(|error| errno::of(&error), |taken| taken as i32)
+    })
+}
+
+extern "C" fn returned(link: *const Link, bytes: *mut u64) -> i32 {
+    on("returned", link, |live: &mut Live| {
+        put(bytes, live.link.returned())
     })
 }
 

@@ -170,7 +170,15 @@ pub struct Ops {
     /// Send the first `size` bytes of the reserved buffer (0: give it back unused). What is
     /// committed is the library's to deliver. -EINVAL if more than was reserved.
     pub commit: extern "C" fn(link: *mut Link, size: usize) -> i32,
-    /// Push what was committed to the device; returns the state bits. With more to send and
+    /// Send what credit allows of `size` bytes at `data` without copying them, where the
+    /// device can; returns how many bytes were taken (at most 2^30). They stay the caller's to keep unwritten
+    /// until `returned` has counted them, or until `close`. -EAGAIN: no credit or slot now,
+    /// as `reserve`. -EPIPE: dead or shut. A buffer reserved and not committed is given back.
+    pub lend: extern "C" fn(link: *mut Link, data: *const c_void, size: usize) -> i32,
+    /// Bytes lent since the start that are the caller's again; they come back in the order
+    /// in which they were lent. On a dead link, all.
+    pub returned: extern "C" fn(link: *const Link, bytes: *mut u64) -> i32,
+    /// Push what was committed or lent to the device; returns the state bits. With more to send and
     /// WRITABLE set, reserve again at once: no event will tell.
     pub flush: extern "C" fn(link: *mut Link) -> i32,
     /// Let time pass (probes, shrinking windows); returns milliseconds until the next call is due.

@@ -228,6 +228,30 @@ pub trait Endpoint: Send {
     fn reserve(&mut self) -> Result<Option<Free>>;
     /// Post `slot[..len]` as one SEND. May be held until `flush`.
     fn post_send(&mut self, slot: Free, len: usize) -> Result<()>;
+    /// Post `slot[..len]` and the `body` behind it as one SEND, together at most a
+    /// slot's bytes. A device that cannot gather copies.
+    ///
+    /// # Safety
+    /// `body` is readable for `body_len` bytes, and nobody writes them, until this send is
+    /// reported complete or the endpoint is dropped. An endpoint that has returned an
+    /// error other than `Again` or `Misuse` no longer reads it.
+    #[allow(unsafe_code)]
+    unsafe fn post_gather(
+        &mut self,
+        mut slot: Free,
+        len: usize,
+        body: *const u8,
+        body_len: usize,
+    ) -> Result<()> {
+        if body_len > slot.capacity() - len.min(slot.capacity()) {
+            return Err(Error::Misuse("SEND longer than its slot"));
+        }
+        // SAFETY: as demanded above.
+        let bytes = unsafe { std::slice::from_raw_parts(body, body_len) };
+        slot.write(len, bytes);
+        self.post_send(slot, len + body_len)
+    }
+
     /// Hand what was posted to the device. Returns how many of the oldest posted
     /// sends are complete by that already (soft, when the kernel took them);
     /// those are not reported by an [`Event::Sent`] as well.
@@ -257,6 +281,9 @@ pub trait Endpoint: Send {
     /// that the peer has been silent for `dead_after` while it owed an
     /// acknowledgement.
     fn probe(&mut self, now: Instant) -> Result<()>;
+    /// End it at once: no memory of the caller is read or written any more, and the
+    /// descriptor is readable for good. Not an error on a dead endpoint.
+    fn abort(&mut self);
     /// Disconnect in good order once everything posted has been sent; `poll`
     /// says `Disconnected` when the peer has done so too.
     fn disconnect(&mut self) -> Result<()>;

@@ -48,6 +48,31 @@ pub struct State {
     pub peer_shut: bool,
 }
 
+/// Which memory of the caller the device may still read.
+#[derive(Default)]
+struct Lent {
+    /// SENDs posted, and complete, since the start.
+    posted: u64,
+    complete: u64,
+    /// Bytes lent since the start, up to and with the SEND of that number.
+    until: VecDeque<(u64, u64)>,
+    taken: u64,
+    returned: u64,
+}
+
+impl Lent {
+    fn on_complete(&mut self, n: u16) {
+        self.complete += u64::from(n);
+        while let Some(&(posted, taken)) = self.until.front() {
+            if posted > self.complete {
+                break;
+            }
+            self.returned = taken;
+            self.until.pop_front();
+        }
+    }
+}
+
 /// One link.
 pub struct Link {
     endpoint: Box<dyn Endpoint>,
@@ -56,6 +81,7 @@ pub struct Link {
     /// Bytes of the front chunk that were read, frame header included.
     taken: usize,
     reserved: Option<Free>,
+    lent: Lent,
     events: Vec<Event>,
     /// The device had no send slot; it will tell.
     starved: bool,
@@ -83,6 +109,7 @@ impl Link {
             received: VecDeque::new(),
             taken: HEADER,
             reserved: None,
+            lent: Lent::default(),
             events: Vec::new(),
             starved: false,
             shut: false,
@@ -179,6 +206,7 @@ impl Link {
             }
             Event::Received(filled) => self.on_received(filled),
             Event::Sent(n) => {
+                self.lent.on_complete(n);
                 if let Phase::Open(flow) = &mut self.phase {
                     flow.on_sent(n);
                 }
@@ -266,9 +294,12 @@ impl Link {
                 break;
             };
             slot.write(0, control.bytes());
+            self.lent.posted += 1;
             self.endpoint.post_send(slot, control.bytes().len())?;
         }
-        flow.on_sent(self.endpoint.flush()?);
+        let sent = self.endpoint.flush()?;
+        flow.on_sent(sent);
+        self.lent.on_complete(sent);
         if self.shut && flow.is_finished() && !self.disconnected {
             self.disconnected = true;
             self.endpoint.disconnect()?;
@@ -334,7 +365,7 @@ impl Link {
             match self.endpoint.reserve() {
                 Ok(Some(slot)) => self.reserved = Some(slot),
                 Ok(None) => self.starved = true,
-                Err(why) => self.phase = Phase::Dead(why),
+                Err(why) => self.die_of(Err(why)),
             }
         }
         let Some(slot) = &mut self.reserved else {
@@ -359,6 +390,7 @@ impl Link {
             return Err(Error::Misuse("commit of more than was reserved"));
         }
         slot.write(0, &flow.start_data(len));
+        self.lent.posted += 1;
         let done = self.endpoint.post_send(slot, HEADER + len);
         self.die_of(done);
         Ok(())
@@ -368,10 +400,58 @@ impl Link {
     pub fn flush(&mut self) {
         let done = match &mut self.phase {
             Phase::Dead(_) => Ok(()),
-            Phase::Open(flow) => self.endpoint.flush().map(|sent| flow.on_sent(sent)),
+            Phase::Open(flow) => self.endpoint.flush().map(|sent| {
+                flow.on_sent(sent);
+                self.lent.on_complete(sent);
+            }),
             _ => self.endpoint.flush().map(drop),
         };
         self.die_of(done);
+    }
+
+    /// Send what credit allows of `len` bytes at `data` without copying them, if
+    /// the device can; returns how many were taken. [`Link::returned`] tells
+    /// when the memory is the caller's again.
+    ///
+    /// # Safety
+    /// `data` is readable for `len` bytes, and what was taken of it is not written, until
+    /// `returned` has counted it or the link is dropped.
+    #[allow(unsafe_code)]
+    pub unsafe fn lend(&mut self, data: *const u8, len: usize) -> Result<usize> {
+        self.reserved = None;
+        let mut taken = 0;
+        while taken < len {
+            let room = match self.reserve() {
+                Ok((_, room)) => room,
+                Err(why) if taken == 0 => return Err(why),
+                Err(_) => break,
+            };
+            let (Some(mut slot), Phase::Open(flow)) = (self.reserved.take(), &mut self.phase)
+            else {
+                break;
+            };
+            let n = room.min(len - taken);
+            slot.write(0, &flow.start_data(n));
+            let body = data.wrapping_add(taken);
+            // SAFETY: inside what the caller lends; `returned` does not count
+            // it before the device has reported this send, or is at its end.
+            let posted = unsafe { self.endpoint.post_gather(slot, HEADER, body, n) };
+            taken += n;
+            self.lent.posted += 1;
+            self.lent.taken += n as u64;
+            let mark = (self.lent.posted, self.lent.taken);
+            self.lent.until.push_back(mark);
+            self.die_of(posted);
+        }
+        Ok(taken)
+    }
+
+    /// Bytes lent since the start that are the caller's again: they come back in order.
+    pub fn returned(&self) -> u64 {
+        match self.phase {
+            Phase::Dead(_) => self.lent.taken,
+            _ => self.lent.returned,
+        }
     }
 
     /// Some seconds have passed; see [`TICK_MS`].
@@ -409,6 +489,7 @@ impl Link {
             if why != Error::Again && !matches!(self.phase, Phase::Dead(_)) {
                 self.reserved = None;
                 self.phase = Phase::Dead(why);
+                self.endpoint.abort();
             }
         }
     }

@@ -150,6 +150,7 @@ impl Endpoint for Fake {
     fn probe(&mut self, _: Instant) -> Result<()> {
         Ok(())
     }
+    fn abort(&mut self) {}
     fn disconnect(&mut self) -> Result<()> {
         self.out.lock().unwrap().closed = true;
         Ok(())
@@ -160,6 +161,7 @@ impl Endpoint for Fake {
 struct Side {
     link: Link,
     out: Shared,
+    inward: Shared,
     sent: u64,
     read: u64,
 }
@@ -240,13 +242,17 @@ fn pair(a: Options, b: Options) -> (Side, Side) {
     initiator.crank();
     let mut acceptor = Link::acceptor(Box::new(asked), b);
     acceptor.crank();
-    let side = |link, out: &Shared| Side {
+    let side = |link, out: &Shared, inward: &Shared| Side {
         link,
         out: Arc::clone(out),
+        inward: Arc::clone(inward),
         sent: 0,
         read: 0,
     };
-    (side(initiator, &forth), side(acceptor, &back))
+    (
+        side(initiator, &forth, &back),
+        side(acceptor, &back, &forth),
+    )
 }
 
 fn small(sndbuf: usize, rcvbuf: usize) -> Options {
@@ -488,4 +494,49 @@ fn a_request_of_another_version_is_rejected_and_dies_in_words() {
     b.link.crank();
     let why = b.link.death().expect("dead").to_string();
     assert!(why.contains("versions 7 to 9"), "{why}");
+}
+
+#[allow(unsafe_code)]
+fn lend(side: &mut Side, data: &[u8]) -> usize {
+    // SAFETY: the tests keep `data` until `returned` has counted it.
+    unsafe { side.link.lend(data.as_ptr(), data.len()) }.unwrap_or(0)
+}
+
+#[test]
+fn what_is_lent_arrives_in_order_and_comes_back_when_it_was_sent() {
+    let (a, b) = pair(small(3 * 8192, 1 << 20), Options::default());
+    let (a, b) = (RefCell::new(a), RefCell::new(b));
+    settle([&a, &b], true);
+    let body: Vec<u8> = (0..1_000_000).map(byte).collect();
+    let mut lent = 0;
+    while lent < body.len() {
+        let taken = lend(&mut a.borrow_mut(), &body[lent..]);
+        lent += taken;
+        let back = a.borrow().link.returned();
+        assert!(back <= lent as u64 && lent as u64 - back <= 3 * 8192);
+        a.borrow_mut().sent = lent as u64;
+        settle([&a, &b], true);
+        assert_eq!(a.borrow().link.returned(), lent as u64);
+    }
+    assert_eq!(b.borrow().read, body.len() as u64);
+    assert!(
+        a.borrow_mut().send(10),
+        "copied and lent bytes follow each other"
+    );
+    settle([&a, &b], true);
+    assert_eq!(b.borrow().read, body.len() as u64 + 10);
+}
+
+#[test]
+fn a_dead_link_gives_back_all_that_was_lent() {
+    let (mut a, _b) = pair(Options::default(), Options::default());
+    let body = vec![7; 8192];
+    let taken = lend(&mut a, &body);
+    assert!(taken > 0);
+    assert_eq!(a.link.returned(), 0);
+    // A frame of no known type kills it.
+    a.inward.lock().unwrap().delivered.push_back(vec![0xff; 8]);
+    a.link.crank();
+    assert!(a.link.state().dead);
+    assert_eq!(a.link.returned(), taken as u64);
 }

@@ -426,6 +426,32 @@ impl device::Endpoint for Endpoint {
         Ok(())
     }
 
+    #[allow(unsafe_code)]
+    unsafe fn post_gather(
+        &mut self,
+        mut slot: Free,
+        len: usize,
+        body: *const u8,
+        body_len: usize,
+    ) -> Result<()> {
+        // SAFETY: handed on to the caller; the outbound queue lets go of it
+        // before the send is reported, and when the endpoint is dropped.
+        let body = unsafe { Exposed::new(body, body_len) };
+        let depth = self.send_depth;
+        let open = self.open()?;
+        if body_len > slot.capacity() - len.min(slot.capacity()) {
+            return Err(Error::Misuse("SEND longer than its slot"));
+        }
+        open.count_send(depth)?;
+        if open.outbound.is_whole(len + body_len) {
+            open.outbound.post_gather(slot.fill(len), body);
+        } else {
+            slot.write(len, body.bytes());
+            open.outbound.post_send(slot.fill(len + body_len));
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<u16> {
         let open = match &mut self.phase {
             Phase::Setup(_) => return Ok(0),
@@ -500,6 +526,12 @@ impl device::Endpoint for Endpoint {
             (Err(why), _) | (_, Err(why)) => Err(why),
         };
         self.settled(probed)
+    }
+
+    fn abort(&mut self) {
+        if !matches!(self.phase, Phase::Ended(_)) {
+            self.end(Error::Closed);
+        }
     }
 
     fn disconnect(&mut self) -> Result<()> {

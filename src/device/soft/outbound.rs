@@ -19,7 +19,7 @@ use crate::proto::ddp::segment::Segments;
 use crate::proto::mpa::framing::{self, Framer, Head, Tail};
 use crate::proto::mpa::negotiate::Agreed;
 use crate::proto::rdmap::terminate::Terminate;
-use crate::wire::ddp::Header;
+use crate::wire::ddp::{Header, HEADER_MAX};
 
 /// Pieces of one gathered write.
 const PIECES: usize = 64;
@@ -31,6 +31,8 @@ const TURN: usize = 1 << 20;
 /// A message that waits.
 enum Message {
     Send(Filled),
+    /// A SEND whose second piece is the caller's memory.
+    Gather(Filled, Exposed),
     Write(Exposed, Remote),
 }
 
@@ -75,6 +77,7 @@ struct Cut {
 
 enum Pieces {
     Whole(Filled),
+    Gathered(Filled, Exposed, Tail),
     Parts(Head, Body, Range<usize>, Tail),
     Copied(Vec<u8>),
 }
@@ -89,6 +92,7 @@ impl Fpdu {
         match &self.pieces {
             Pieces::Whole(bytes) => [bytes.bytes(), &[], &[]],
             Pieces::Copied(bytes) => [bytes, &[], &[]],
+            Pieces::Gathered(first, second, tail) => [first.bytes(), second.bytes(), tail.bytes()],
             Pieces::Parts(head, body, range, tail) => {
                 [head.bytes(), &body.bytes()[range.clone()], tail.bytes()]
             }
@@ -172,6 +176,18 @@ impl Outbound {
     #[inline]
     pub fn post_send(&mut self, bytes: Filled) {
         self.posted.push_back(Message::Send(bytes));
+    }
+
+    /// Whether a SEND of `len` bytes would leave as one FPDU.
+    #[inline]
+    pub fn is_whole(&self, len: usize) -> bool {
+        !self.markers && HEADER_MAX + len <= self.mulpdu
+    }
+
+    /// Post a SEND of two pieces; to be asked `is_whole` before.
+    #[inline]
+    pub fn post_gather(&mut self, first: Filled, second: Exposed) {
+        self.posted.push_back(Message::Gather(first, second));
     }
 
     /// Post a WRITE.
@@ -260,7 +276,7 @@ impl Outbound {
                 break;
             };
             pieces += match fpdu.pieces {
-                Pieces::Parts(..) => 3,
+                Pieces::Parts(..) | Pieces::Gathered(..) => 3,
                 _ => 1,
             };
             bytes += fpdu.len();
@@ -298,6 +314,7 @@ impl Outbound {
     fn next_posted(&mut self, rdma: &mut Rdma) -> Option<Fpdu> {
         let fpdu = match self.posted.pop_front()? {
             Message::Send(bytes) => self.frame_send(rdma.send_header(), bytes),
+            Message::Gather(first, second) => self.frame_gather(&rdma.send_header(), first, second),
             Message::Write(bytes, to) => {
                 let header = rdma.write_header(&to);
                 self.begin(header, to.len, Body::Memory(bytes), 0, Completes::Posted)
@@ -335,6 +352,15 @@ impl Outbound {
         let (head, tail) = self.framer.seal(&header, bytes.bytes());
         Fpdu {
             pieces: Pieces::Whole(bytes.enclose(head.bytes(), tail.bytes())),
+            completes: Completes::Posted,
+        }
+    }
+
+    #[inline]
+    fn frame_gather(&self, header: &Header, first: Filled, second: Exposed) -> Fpdu {
+        let (head, tail) = self.framer.seal_two(header, first.bytes(), second.bytes());
+        Fpdu {
+            pieces: Pieces::Gathered(first.enclose(head.bytes(), &[]), second, tail),
             completes: Completes::Posted,
         }
     }

@@ -114,15 +114,25 @@ impl Framer {
     /// If the ULPDU is longer than the length field can say, or markers are on.
     #[inline]
     pub fn seal(&self, header: &ddp::Header, payload: &[u8]) -> (Head, Tail) {
+        self.seal_two(header, payload, &[])
+    }
+
+    /// As `seal`, for a payload in two pieces.
+    ///
+    /// # Panics
+    /// As `seal`.
+    #[inline]
+    pub fn seal_two(&self, header: &ddp::Header, first: &[u8], second: &[u8]) -> (Head, Tail) {
         assert!(!self.markers(), "an FPDU with markers must be copied");
-        let head = Head::new(header, payload.len());
-        let pad = pad_len(header.len() + payload.len());
+        let len = first.len() + second.len();
+        let head = Head::new(header, len);
+        let pad = pad_len(header.len() + len);
         let mut tail = Tail {
             bytes: [0; PAD_MAX + CRC_LEN],
             len: (pad + CRC_LEN) as u8,
         };
         if self.crc {
-            let crc = gather(&[head.bytes(), payload, &[0; PAD_MAX][..pad]]);
+            let crc = gather(&[head.bytes(), first, second, &[0; PAD_MAX][..pad]]);
             tail.bytes[pad..pad + CRC_LEN].copy_from_slice(&crc.to_le_bytes());
         }
         (head, tail)
