@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +24,18 @@ typedef struct
 } load_t;
 
 static const load_t loads[] = {
-  {64, 4000, 300000},
-  {1024, 4000, 150000},
-  {65536, 1000, 6000},
-  {1048576, 200, 400},
+  {64, 2000, 200000},
+  {1024, 2000, 100000},
+  {65536, 500, 4000},
+  {1048576, 100, 200},
 };
 
 enum
 {
     LOADS = sizeof loads / sizeof loads[0],
-    SCHEMES = 2
+    SCHEMES = 2,
+    /*  The schemes take turns, and the median of the rounds is told.  */
+    ROUNDS = 5
 };
 
 static const char *const schemes[SCHEMES] = {"rdma", "tcp"};
@@ -237,7 +240,7 @@ typedef struct
     void *req;
     void *push;
     char device[128];
-    result_t results[LOADS];
+    result_t results[LOADS][ROUNDS];
 } side_t;
 
 static void start (side_t *side, void *ctx, const char endpoint[2][256])
@@ -259,21 +262,42 @@ static void stop (side_t *side)
         die ("the server process failed");
 }
 
+static double median (const side_t *side, int load, size_t offset)
+{
+    double values[ROUNDS];
+    int i;
+    for (i = 0; i < ROUNDS; i++)
+        memcpy (&values[i], (const char *) &side->results[load][i] + offset, sizeof values[i]);
+    qsort (values, ROUNDS, sizeof *values, ascending);
+    return values[ROUNDS / 2];
+}
+
+static result_t medians (const side_t *side, int load)
+{
+    result_t r;
+    r.median_us = median (side, load, offsetof (result_t, median_us));
+    r.p99_us = median (side, load, offsetof (result_t, p99_us));
+    r.messages_s = median (side, load, offsetof (result_t, messages_s));
+    r.megabytes_s = median (side, load, offsetof (result_t, megabytes_s));
+    return r;
+}
+
 static void report (const side_t *sides)
 {
     int l, s;
-    printf ("%9s  %-6s %14s %12s %12s %10s\n", "size", "over", "round trip",
+    printf ("%9s  %-8s %12s %12s %12s %10s\n", "bytes", "over", "round trip",
             "99 of 100", "messages/s", "MB/s");
     for (l = 0; l < LOADS; l++) {
-        const result_t *rdma = &sides[0].results[l], *tcp = &sides[1].results[l];
+        const result_t results[SCHEMES] = {medians (&sides[0], l), medians (&sides[1], l)};
         for (s = 0; s < SCHEMES; s++) {
-            const result_t *r = &sides[s].results[l];
-            printf ("%9lu  %-6s %11.1f us %9.1f us %12.0f %10.1f\n",
+            const result_t *r = &results[s];
+            printf ("%9lu  %-8s %9.1f us %9.1f us %12.0f %10.1f\n",
                     (unsigned long) loads[l].size, schemes[s], r->median_us,
                     r->p99_us, r->messages_s, r->megabytes_s);
         }
-        printf ("%9s  rdma/tcp %9.2f %25s %9.2f\n", "", rdma->median_us / tcp->median_us,
-                "", rdma->messages_s / tcp->messages_s);
+        printf ("%9s  %-8s %9.2f x  %24.2f x\n", "", "rdma/tcp",
+                results[0].median_us / results[1].median_us,
+                results[0].messages_s / results[1].messages_s);
     }
 }
 
@@ -283,7 +307,7 @@ int main (int argc, char **argv)
     char endpoints[SCHEMES][2][256];
     side_t sides[SCHEMES];
     void *ctx;
-    int s, l;
+    int s, l, round;
 
     /*  The servers are forked before this process has a context.  */
     for (s = 0; s < SCHEMES; s++) {
@@ -307,11 +331,13 @@ int main (int argc, char **argv)
     for (s = 0; s < SCHEMES; s++)
         start (&sides[s], ctx, (const char (*)[256]) endpoints[s]);
     for (l = 0; l < LOADS; l++)
-        for (s = 0; s < SCHEMES; s++) {
-            round_trips (sides[s].req, &loads[l], &sides[s].results[l],
-                         sides[s].device, sizeof sides[s].device);
-            stream (sides[s].req, sides[s].push, &loads[l], &sides[s].results[l]);
-        }
+        for (round = 0; round < ROUNDS; round++)
+            for (s = 0; s < SCHEMES; s++) {
+                result_t *result = &sides[s].results[l][round];
+                round_trips (sides[s].req, &loads[l], result,
+                             sides[s].device, sizeof sides[s].device);
+                stream (sides[s].req, sides[s].push, &loads[l], result);
+            }
     printf ("Process %ld with process %ld at %s\n", (long) getpid (),
             (long) sides[0].server, endpoints[0][0]);
     printf ("RDMA device: %s\n\n", sides[0].device);
