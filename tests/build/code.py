@@ -88,3 +88,13 @@ def licences():
         if "SPDX-License-Identifier: MPL-2.0" not in head:
             bare.append(path)
     assert not bare, f"no licence line: {bare}"
+
+
+@test()
+def third_party():
+    """THIRD-PARTY.md names the crates that are linked, and no others."""
+    tree = cargo("tree", "--locked", "-e", "normal,no-proc-macro", "--features", "verbs", "--prefix", "none", "--format", "{p}")
+    linked = {line.split()[0] for line in tree.splitlines() if line} - {"zmq-rdma"}
+    with open(os.path.join(ROOT, "THIRD-PARTY.md"), encoding="utf-8") as text:
+        named = set(re.findall(r"^\| ([a-z][\w-]*) \|", text.read(), re.MULTILINE)) - {"crate"}
+    assert linked and named == linked, f"not named: {linked - named}; named in vain: {named - linked}"
