@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MPL-2.0
+"""What every test shares: the scheme under test, bounds on time, peers in
+other processes, sockets that cannot block for ever.
+
+A test is a function marked with `@test`; tests/run starts each in a process
+of its own (zt/main.py). Nothing here sleeps to let something happen: a wait
+is always for an event, and its bound is only there to turn a hang into a
+failure.
+"""
+
+import os
+import time
+
+#: The scheme under test, `rdma` or (to prove the tests) `tcp`.
+SCHEME = os.environ.get("ZT_SCHEME", "rdma")
+#: The host of this machine that tests bind to and connect to.
+HOST = os.environ.get("ZT_HOST", "127.0.0.1")
+#: How much longer than on a plain machine things may take here.
+SLOW = float(os.environ.get("ZT_SLOW", "1"))
+#: Seconds after which a wait is taken for a hang.
+WAIT = 60 * SLOW
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYTHON = "/usr/bin/python3"
+
+
+class Missing(Exception):
+    """Something that a test needs is not on this machine."""
+
+
+def test(bound=60, alone=False):
+    """Mark a function as a test that a hang bound of `bound` seconds ends;
+    `alone`: nothing else may run beside it."""
+
+    def mark(function):
+        function.zt_bound = bound
+        function.zt_alone = alone
+        return function
+
+    return mark
+
+
+def seconds_left():
+    """Until the runner ends this test."""
+    end = float(os.environ.get("ZT_END", "0"))
+    return end - time.monotonic() if end else 3600.0
+
+
+def prefix():
+    """Where the library under test is installed."""
+    name = "ZMQ_RDMA_PREFIX" if SCHEME == "rdma" else "ZMQ_STOCK_PREFIX"
+    path = os.environ.get("ZMQ_RDMA_PREFIX") or os.environ.get(name)
+    if not path:
+        raise Missing(f"{name} is not set: build and install first, then give the prefix")
+    return path
+
+
+def libdir():
+    """The directory of the library under test."""
+    return os.path.join(prefix(), "lib")
+
+
+def both(function):
+    """`function(scheme)` for tcp and for the scheme under test, as a pair."""
+    return function("tcp"), function(SCHEME)
