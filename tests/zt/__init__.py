@@ -18,7 +18,7 @@ HOST = os.environ.get("ZT_HOST", "127.0.0.1")
 #: How much longer than on a plain machine things may take here.
 SLOW = float(os.environ.get("ZT_SLOW", "1"))
 #: Seconds after which a wait is taken for a hang.
-WAIT = 60 * SLOW
+WAIT = 30 * SLOW
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"

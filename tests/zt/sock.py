@@ -2,7 +2,9 @@
 """Sockets for tests: every wait bounded, everything closed at the end."""
 
 import contextlib
+import itertools
 import random
+import socket as posix
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -59,11 +61,26 @@ def port_of(endpoint):
     return int(endpoint.rsplit(":", 1)[1])
 
 
+def dead_port():
+    """A port where nobody listens, held (close the socket to give it back) so that nobody else takes it."""
+    family = posix.AF_INET6 if ":" in zt.HOST else posix.AF_INET
+    held = posix.socket(family, posix.SOCK_STREAM)
+    held.setsockopt(posix.SOL_SOCKET, posix.SO_REUSEADDR, 1)
+    held.bind((zt.HOST, 0))
+    return held, held.getsockname()[1]
+
+
 class Monitor:
     """The events of a socket."""
 
+    _count = itertools.count()
+
     def __init__(self, socket, mask=zmq.EVENT_ALL):
-        self.socket = socket.get_monitor_socket(mask)
+        # pyzmq names its own after a descriptor, which may be used again too soon.
+        address = f"inproc://zt-monitor-{next(self._count)}"
+        socket.monitor(address, mask)
+        self.socket = sock(socket.context, zmq.PAIR)
+        self.socket.connect(address)
 
     def next(self, timeout=None):
         """The next event as (name, value, endpoint), or None after `timeout` seconds."""
