@@ -37,6 +37,7 @@ def filler(endpoint, seed):
     with context() as ctx:
         dealer = sock(ctx, zmq.DEALER, SNDHWM=10, RCVHWM=10)
         dealer.connect(endpoint)
+        dealer.send(b"connected")
         for round_ in range(2):
             say(fill(dealer, seed + round_))
             drain(dealer, ask(), ask())
@@ -50,6 +51,7 @@ def stalled_both_ways():
     with context() as ctx:
         dealer = sock(ctx, zmq.DEALER, SNDHWM=10, RCVHWM=10)
         peer = Peer(filler, bound(dealer), 31)
+        assert dealer.recv() == b"connected"
         for round_ in range(2):
             mine = fill(dealer, 41 + round_)
             theirs = peer.hear()
