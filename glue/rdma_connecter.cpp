@@ -49,7 +49,9 @@ void zmq::rdma_connecter_t::start_connecting ()
     _socket->event_connect_delayed (
       make_unconnected_connect_endpoint_pair (_endpoint), EINPROGRESS);
     add_connect_timer ();
-    step ();
+    watch ();
+    if (!_handle)
+        step ();
 }
 
 int zmq::rdma_connecter_t::dial ()
@@ -113,6 +115,7 @@ void zmq::rdma_connecter_t::watch ()
 {
     zmq_rdma_ready_t ready;
     const int rc = _ops->dial_ready (_dial, &ready);
+
     if (rc < 0 || ready.fd < 0)
         return;
 

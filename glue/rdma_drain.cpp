@@ -140,23 +140,28 @@ bool zmq::rdma_drain_t::step ()
 
 bool zmq::rdma_drain_t::send_rest ()
 {
-    if (!_encoder)
-        return true;
-
-    void *data;
-    size_t size;
-    while (true) {
+    bool flushed = false;
+    while (_encoder) {
+        void *data;
+        size_t size;
         const int rc = _ops->reserve (_link, &data, &size);
+        if (rc == -EAGAIN && !flushed) {
+            //  This may make room, and no event would tell.
+            _ops->flush (_link);
+            flushed = true;
+            continue;
+        }
         if (rc < 0)
             return rc != -EAGAIN;
+        flushed = false;
+
         unsigned char *pos = static_cast<unsigned char *> (data);
         const size_t used = _encoder->encode (&pos, size);
         _ops->commit (_link, used);
-        if (used < size) {
+        if (used < size)
             LIBZMQ_DELETE (_encoder);
-            return true;
-        }
     }
+    return true;
 }
 
 void zmq::rdma_drain_t::discard_input ()

@@ -247,59 +247,58 @@ template <class Base> void zmq::rdma_engine_t<Base>::out_event ()
 
 template <class Base> int zmq::rdma_engine_t<Base>::push_out ()
 {
-    if (!_output_stopped)
-        fill ();
-    return state (_ops->flush (_link));
+    //  The flush may make room for more, and no event would tell.
+    for (bool first = true;; first = false) {
+        const bool sent = !_output_stopped && fill ();
+        const int now = state (_ops->flush (_link));
+        if (_output_stopped || !(now & ZMQ_RDMA_WRITABLE) || !(sent || first))
+            return now;
+    }
 }
 
-template <class Base> void zmq::rdma_engine_t<Base>::fill ()
+template <class Base> bool zmq::rdma_engine_t<Base>::fill ()
 {
-    if (!fill_greeting () || unlikely (_encoder == NULL))
-        return;
+    bool sent = false;
+    void *data;
+    size_t size;
 
     //  Without credit this ends with output not stopped: it goes on once the
     //  link is writable again.
-    void *data;
-    size_t size;
     while (_ops->reserve (_link, &data, &size) >= 0) {
         const size_t used = encode (static_cast<unsigned char *> (data), size);
         _ops->commit (_link, used);
+        sent = sent || used > 0;
         if (used < size) {
-            _output_stopped = true;
-            return;
+            //  The greeting comes before there is an encoder to stop.
+            _output_stopped = _encoder != NULL;
+            break;
         }
     }
-}
-
-template <class Base> bool zmq::rdma_engine_t<Base>::fill_greeting ()
-{
-    while (unlikely (_outsize > 0)) {
-        void *data;
-        size_t size;
-        if (_ops->reserve (_link, &data, &size) < 0)
-            return false;
-        const size_t used = std::min (size, _outsize);
-        memcpy (data, _outpos, used);
-        _ops->commit (_link, used);
-        _outpos += used;
-        _outsize -= used;
-    }
-    return true;
+    return sent;
 }
 
 template <class Base>
 size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
 {
     size_t used = 0;
-    while (true) {
+    if (unlikely (_outsize > 0)) {
+        //  The greeting, which the base has written down for us.
+        used = std::min (size_, _outsize);
+        memcpy (data_, _outpos, used);
+        _outpos += used;
+        _outsize -= used;
+    }
+
+    while (likely (_encoder != NULL) && used < size_) {
         //  The encoder may be in the middle of a message.
         unsigned char *pos = data_ + used;
         used += _encoder->encode (&pos, size_ - used);
         if (used == size_ || (this->*_next_msg) (_message) == -1)
-            return used;
+            break;
         _encoder->load_msg (_message);
         _encoding = true;
     }
+    return used;
 }
 
 template <class Base> void zmq::rdma_engine_t<Base>::poll (int state_)

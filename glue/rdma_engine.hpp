@@ -79,10 +79,13 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     //  someone to take it. May delete this object; returns false then.
     bool advance (int state_);
 
-    //  Encodes what there is to send; returns the link's state.
+    //  Sends what there is to send; returns the link's state.
     int push_out ();
-    void fill ();
-    bool fill_greeting ();
+
+    //  Fills buffers of the link. Returns false if there was no use for one.
+    bool fill ();
+
+    //  Fills one buffer; returns how many bytes there were.
     size_t encode (unsigned char *data_, size_t size_);
 
     //  Polls for what the link and the session can use now.
