@@ -5,8 +5,77 @@
 
 use std::ffi::CString;
 use std::os::fd::RawFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::Once;
 
 use crate::error::{Error, Result};
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Notice forks from now on.
+pub fn watch_fork() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: `in_child` is async-signal-safe: one atomic addition.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// Which process this is, counted in forks since the library was loaded: what
+/// was made in another generation names things of the parent's.
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// State of the process. A forked child begins with a fresh one: a lock in the
+/// parent's may be held by a thread that the child does not have.
+pub struct PerProcess<T> {
+    current: AtomicPtr<(u32, T)>,
+}
+
+impl<T: Default + Send + Sync> PerProcess<T> {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        PerProcess {
+            current: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// This process's; made at first use, kept for good.
+    pub fn get(&'static self) -> &'static T {
+        let now = generation();
+        let mut known = self.current.load(Ordering::Acquire);
+        loop {
+            // SAFETY: null, or leaked below and never freed.
+            if let Some((made, state)) = unsafe { known.as_ref() } {
+                if *made == now {
+                    return state;
+                }
+            }
+            let fresh = Box::into_raw(Box::new((now, T::default())));
+            let swap = (Ordering::AcqRel, Ordering::Acquire);
+            match self.current.compare_exchange(known, fresh, swap.0, swap.1) {
+                Ok(_) => known = fresh,
+                Err(theirs) => {
+                    // SAFETY: made above, and nobody else has seen it.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    known = theirs;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Default + Send + Sync> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// An error of the standard library as ours.
 pub fn failed(op: &'static str, error: &std::io::Error) -> Error {

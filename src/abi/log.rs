@@ -9,6 +9,8 @@ use std::io::Write;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::os::PerProcess;
+
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -92,10 +94,9 @@ pub fn line(level: Level, text: impl FnOnce() -> String) {
         return;
     }
     let text = text();
-    static SEEN: Mutex<Option<Repeats>> = Mutex::new(None);
-    let mut seen = SEEN.lock().unwrap_or_else(|e| e.into_inner());
-    let repeats = seen.get_or_insert_with(Repeats::default);
-    if let Some(text) = repeats.pass(text, Instant::now()) {
+    static SEEN: PerProcess<Mutex<Repeats>> = PerProcess::new();
+    let mut seen = SEEN.get().lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(text) = seen.pass(text, Instant::now()) {
         drop(seen);
         write_line(level, &text);
     }

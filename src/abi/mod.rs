@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
 //! The C doors. `types` is what crosses them, `ops` the vtable and its doors,
-//! `handle` the lifetime of handles, `guard` the null, panic, poison and fork
-//! checks, `errno` the translation of errors, `addr` socket addresses, `env`
+//! `handle` the lifetime of handles with the null, poison and fork checks, `guard`
+//! the panic check, `errno` the translation of errors, `addr` socket addresses, `env`
 //! the environment, `log` the log line.
 
 mod addr;

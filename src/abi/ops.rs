@@ -8,7 +8,7 @@ use std::mem::size_of;
 use std::ptr::null;
 use std::time::Instant;
 
-use super::guard::{door, watch_fork};
+use super::guard::door;
 use super::handle::Handle;
 use super::log::{self, line, Level};
 use super::report::{self, Live};
@@ -16,6 +16,7 @@ use super::types::*;
 use super::{addr, env, errno};
 use crate::device;
 use crate::error::{Error, Result};
+use crate::os;
 use crate::stream::dial::Dial as StreamDial;
 use crate::stream::link::TICK_MS;
 use crate::stream::listen::Listener as StreamListener;
@@ -24,7 +25,7 @@ use crate::stream::sizes::Sizes;
 /// The transport's vtable; constant for the life of the process.
 #[no_mangle]
 pub extern "C" fn zmq_rdma_ops() -> *const Ops {
-    watch_fork();
+    os::watch_fork();
     report::watch_panics();
     &OPS
 }
@@ -107,10 +108,8 @@ fn on<T, H>(name: &str, handle: *const H, body: impl FnOnce(&mut T) -> i32) -> i
 fn free<T, H>(name: &str, handle: *mut H) -> i32 {
     door(name, || {
         // SAFETY: as in `on`; the header says that the pointer is dead afterwards.
-        match unsafe { Handle::<T>::take(handle.cast()) } {
-            Some(_) => 0,
-            None => -libc::EFAULT,
-        }
+        let taken = unsafe { Handle::<T>::take(handle.cast()) };
+        taken.map_or_else(|code| code, |_| 0)
     })
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::os;
+use crate::os::{self, PerProcess};
 
 /// Most threads that wait for name servers at once; further names queue.
 const THREADS: usize = 4;
@@ -43,21 +43,24 @@ struct Job {
     _announce: UnixStream,
 }
 
+#[derive(Default)]
 struct Pool {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
-    jobs: VecDeque::new(),
-    threads: 0,
-    idle: 0,
-});
-static WORK: Condvar = Condvar::new();
+#[derive(Default)]
+struct Waiters {
+    pool: Mutex<Pool>,
+    work: Condvar,
+}
+
+static WAITERS: PerProcess<Waiters> = PerProcess::new();
 
 fn pool() -> MutexGuard<'static, Pool> {
-    POOL.lock().unwrap_or_else(|e| e.into_inner())
+    let pool = &WAITERS.get().pool;
+    pool.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// A name being resolved.
@@ -92,7 +95,7 @@ impl Lookup {
                 Err(_) => {}
             }
         }
-        WORK.notify_one();
+        WAITERS.get().work.notify_one();
         Ok(Lookup { answer, announced })
     }
 
@@ -127,7 +130,9 @@ fn work() {
             continue;
         }
         pool.idle += 1;
-        let (back, timeout) = WORK
+        let (back, timeout) = WAITERS
+            .get()
+            .work
             .wait_timeout(pool, IDLE)
             .unwrap_or_else(|e| e.into_inner());
         pool = back;

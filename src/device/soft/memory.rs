@@ -3,10 +3,11 @@
 //! receive into, chunks to read TCP into. Shared by all connections, so that
 //! one that is idle holds none of it.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use crate::device::region::{ChunkPool, Free, Margins, Slab, Unregistered, Writer};
 use crate::error::{Error, Result};
+use crate::os::PerProcess;
 use crate::wire::ddp;
 use crate::wire::mpa::{CRC_LEN, LENGTH_LEN};
 
@@ -28,6 +29,21 @@ const MARGINS: Margins = Margins {
     after: 3 + CRC_LEN,
 };
 
+/// What all connections of the process share.
+struct Shared {
+    sizes: Mutex<Vec<Memory>>,
+    chunks: &'static ChunkPool,
+}
+
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            sizes: Mutex::new(Vec::new()),
+            chunks: ChunkPool::new(CHUNK, CHUNKS_KEPT),
+        }
+    }
+}
+
 /// The slots of one size, and the chunks.
 #[derive(Clone)]
 pub(super) struct Memory {
@@ -39,10 +55,10 @@ pub(super) struct Memory {
 impl Memory {
     /// The process's, for slots of `slot_size` bytes.
     pub fn of(slot_size: usize) -> Memory {
-        static SIZES: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
-        static CHUNKS: OnceLock<&'static ChunkPool> = OnceLock::new();
-        let chunks = CHUNKS.get_or_init(|| ChunkPool::new(CHUNK, CHUNKS_KEPT));
-        let mut sizes = SIZES.lock().unwrap_or_else(|e| e.into_inner());
+        static SHARED: PerProcess<Shared> = PerProcess::new();
+        let shared = SHARED.get();
+        let chunks = shared.chunks;
+        let mut sizes = shared.sizes.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(known) = sizes.iter().find(|m| m.send.slot_size() == slot_size) {
             return known.clone();
         }
