@@ -74,7 +74,10 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
         _peer_address = peer.ip ();
 }
 
-template <class Base> zmq::rdma_engine_t<Base>::~rdma_engine_t ()
+//  Inside the namespace, since clang does not find the name otherwise.
+namespace zmq
+{
+template <class Base> rdma_engine_t<Base>::~rdma_engine_t ()
 {
     if (_gone)
         *_gone = true;
@@ -82,6 +85,7 @@ template <class Base> zmq::rdma_engine_t<Base>::~rdma_engine_t ()
     //  The descriptor is the link's.
     _s = retired_fd;
     dispose ();
+}
 }
 
 template <class Base>

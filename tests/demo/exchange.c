@@ -309,6 +309,8 @@ int main (int argc, char **argv)
     void *ctx;
     int s, l, round;
 
+    if (!zmq_has ("rdma"))
+        die ("the libzmq loaded here has no rdma://");
     /*  The servers are forked before this process has a context.  */
     for (s = 0; s < SCHEMES; s++) {
         int ends[2];
@@ -325,8 +327,6 @@ int main (int argc, char **argv)
         close (ends[0]);
     }
 
-    if (!zmq_has ("rdma"))
-        die ("the libzmq loaded here has no rdma://");
     ctx = zmq_ctx_new ();
     for (s = 0; s < SCHEMES; s++)
         start (&sides[s], ctx, (const char (*)[256]) endpoints[s]);
