@@ -16,9 +16,11 @@ use crate::wire::ddp::{Header, Tagged};
 
 /// A payload of which this much is still to come is read straight into its place.
 const STRAIGHT: usize = 4096;
-/// Bytes read into the chunk while such a payload is awaited or along with
-/// one: they hold the next header, and little to copy.
-const BEYOND: usize = 8192;
+/// Bytes read into the chunk along with such a payload: its tail, the next
+/// header, and little to copy.
+const BEYOND: usize = 1024;
+/// Bytes read at once while such payloads are awaited.
+const AWAITING: usize = 16 << 10;
 /// Less room than this at a chunk's end is not worth a read.
 const LOW: usize = 32 << 10;
 
@@ -115,7 +117,7 @@ impl Inbound {
             }
             _ => {
                 let asked = match rdma.awaits_bulk() {
-                    true => chunk.left().min(BEYOND),
+                    true => chunk.left().min(AWAITING),
                     false => chunk.left(),
                 };
                 let n = tcp.read(&mut chunk.room()[..asked])?;

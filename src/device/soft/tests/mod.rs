@@ -6,7 +6,6 @@
 
 mod handshake;
 mod hostile;
-mod limits;
 mod rdma;
 mod send;
 
