@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MPL-2.0
+"""The comparison: what passes over tcp passes over the scheme under test."""
+
+import collections
+import concurrent.futures
+import fnmatch
+import os
+import threading
+
+from . import Trouble, cases
+from .build import Tree, Workshop
+from .skips import Skips
+
+#: A case that fails is tried again, alone: a few of libzmq's tests depend on time.
+TRIES = 3
+
+
+class Suite:
+    """All cases of all programs that touch tcp."""
+
+    def __init__(self, tree, directory, host="127.0.0.1", jobs=4, slow=1.0, say=print):
+        self.slow = slow
+        self._say = say
+        self.jobs = jobs
+        self.directory = os.path.abspath(directory)
+        self.tree = Tree(tree)
+        self.ours = Workshop(self.tree, os.path.join(self.directory, "rdma"), "rdma", host)
+        self.theirs = Workshop(self.tree, os.path.join(self.directory, "tcp"), "tcp", host)
+        self.skips = Skips()
+        self.isolated = False
+        self._talking = threading.Lock()
+        self.count = collections.Counter()
+
+    def select(self, patterns):
+        """(program name, cases) for what the patterns name; everything if there are none."""
+        chosen = []
+        for name in self.tree.programs():
+            if patterns and not any(fnmatch.fnmatchcase(name, one.split("/")[0]) for one in patterns):
+                continue
+            found = cases.names(self.ours.program(name))
+            stale = self.skips.stale(name, found)
+            if stale:
+                raise Trouble(f"docs/parity.md lists {', '.join(stale)} of {name}, which has no such case")
+            wanted = [
+                case for case in found
+                if not patterns or any(fnmatch.fnmatchcase(f"{name}/{case}", one if "/" in one else one + "/*") for one in patterns)
+            ]
+            chosen.append((name, wanted))
+        return chosen
+
+    def _log(self, scheme, program):
+        path = os.path.join(self.directory, "logs", scheme, program)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def _once(self, workshop, program, case, bound=cases.BOUND):
+        log = os.path.join(self._log(workshop.scheme, program), case + ".log")
+        return cases.run(os.path.join(workshop.directory, program), case, log, self.isolated, bound * self.slow)
+
+    def _tell(self, verdict, words):
+        """A line, counted."""
+        with self._talking:
+            self.count[verdict] += 1
+            self._say(f"{verdict} {words}")
+
+    def _over_tcp(self, program, case):
+        """The outcome over tcp; good enough if one of several runs is."""
+        self.theirs.program(program)
+        for _ in range(TRIES):
+            outcome = self._once(self.theirs, program, case)
+            if outcome.word == "pass":
+                break
+        return outcome
+
+    def _again(self, program, case, outcome):
+        """A failed case once more, alone; then the same over tcp decides."""
+        name = f"{program}/{case}"
+        for _ in range(TRIES - 1):
+            if outcome.word != "fail":
+                break
+            first, outcome = outcome, self._once(self.ours, program, case)
+            if outcome.word == "pass":
+                self._tell("ok", f"{name} (at a second try; first: {first.why})")
+                return
+        tcp = self._over_tcp(program, case)
+        if tcp.word == "pass":
+            self._tell("FAIL", f"{name} {outcome.word} {outcome.why}; it passes over tcp")
+        else:
+            self._tell("alike", f"{name}: {outcome.word}, and over tcp {tcp.word} {tcp.why}")
+
+    def _skip(self, program, case, reason):
+        outcome = self._once(self.ours, program, case, cases.SKIP_BOUND)
+        if outcome.word == "pass":
+            self._tell("FAIL", f"{program}/{case} is listed in docs/parity.md as one that cannot pass, and passes")
+        else:
+            self._tell("skip", f"{program}/{case} {reason}")
+
+    def run(self, patterns):
+        """Run what the patterns name; a line each. Returns whether all is well."""
+        chosen = self.select(patterns)
+        if not any(found for _, found in chosen):
+            raise Trouble("no such case")
+        own_network = not os.environ.get("PARITY_SHARED_NETWORK")
+        program = os.path.join(self.ours.directory, chosen[0][0])
+        self.isolated = own_network and cases.can_isolate(program)
+        # Cases use fixed ports: without a network each they cannot run side by side.
+        jobs = self.jobs if self.isolated else 1
+        listed = [(name, case) for name, found in chosen for case in found]
+        doubtful = []
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            running = {}
+            for name, case in listed:
+                reason = self.skips.reason(name, case)
+                if reason:
+                    running[pool.submit(self._skip, name, case, reason)] = None
+                else:
+                    running[pool.submit(self._once, self.ours, name, case)] = (name, case)
+            for done in concurrent.futures.as_completed(running):
+                which, outcome = running[done], done.result()
+                if which and outcome.word == "pass":
+                    self._tell("ok", f"{'/'.join(which)} {outcome.took:.1f}s")
+                elif which:
+                    doubtful.append((*which, outcome))
+        for name, case, outcome in sorted(doubtful, key=lambda one: one[:2]):
+            self._again(name, case, outcome)
+        self._say(f"{self.count['alike']} that tcp does not pass here either")
+        self._say(f"{self.count['skip']} skipped for the reasons in docs/parity.md")
+        self._say(f"{self.count['ok']} passed, {self.count['FAIL']} failed")
+        return not self.count["FAIL"]
