@@ -71,16 +71,19 @@ fn parse(text: &str) -> Result<Option<Level>, ()> {
 
 fn threshold() -> Option<Level> {
     static THRESHOLD: OnceLock<Option<Level>> = OnceLock::new();
-    *THRESHOLD.get_or_init(|| {
-        let text = std::env::var("ZMQ_RDMA_LOG").unwrap_or_default();
-        parse(&text).unwrap_or_else(|()| {
-            write_line(
-                Level::Error,
-                &format!("ZMQ_RDMA_LOG is \"{text}\"; it may be {CHOICES}"),
-            );
-            Some(Level::Error)
-        })
-    })
+    *THRESHOLD.get_or_init(|| parse(&wish()).unwrap_or(Some(Level::Error)))
+}
+
+fn wish() -> String {
+    std::env::var("ZMQ_RDMA_LOG").unwrap_or_default()
+}
+
+/// Whether ZMQ_RDMA_LOG can be understood; `Err` holds words for the user.
+pub fn check() -> Result<(), String> {
+    let text = wish();
+    parse(&text)
+        .map(drop)
+        .map_err(|()| format!("ZMQ_RDMA_LOG is \"{text}\"; it may be {CHOICES}"))
 }
 
 /// Whether a line of this level would be written.
@@ -88,15 +91,25 @@ pub fn enabled(level: Level) -> bool {
     threshold().is_some_and(|most| level <= most)
 }
 
-/// Write a line; `text` is made only if it will be written.
+/// Write a line; `text` is made only if the level is wanted.
 pub fn line(level: Level, text: impl FnOnce() -> String) {
-    if !enabled(level) {
-        return;
+    if enabled(level) {
+        let text = text();
+        write_unless_repeated(level, text.clone(), text);
     }
-    let text = text();
+}
+
+/// As `line`, but lines with the same `kind` count as repeats of each other.
+pub fn line_of(level: Level, kind: impl FnOnce() -> String, text: impl FnOnce() -> String) {
+    if enabled(level) {
+        write_unless_repeated(level, kind(), text());
+    }
+}
+
+fn write_unless_repeated(level: Level, kind: String, text: String) {
     static SEEN: PerProcess<Mutex<Repeats>> = PerProcess::new();
     let mut seen = SEEN.get().lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(text) = seen.pass(text, Instant::now()) {
+    if let Some(text) = seen.pass(kind, text, Instant::now()) {
         drop(seen);
         write_line(level, &text);
     }
@@ -113,8 +126,8 @@ struct Repeats(HashMap<String, (Instant, u32)>);
 
 impl Repeats {
     /// The line to write, with a count of those held back; or none.
-    fn pass(&mut self, text: String, now: Instant) -> Option<String> {
-        if let Some((last, held)) = self.0.get_mut(&text) {
+    fn pass(&mut self, kind: String, text: String, now: Instant) -> Option<String> {
+        if let Some((last, held)) = self.0.get_mut(&kind) {
             if now.duration_since(*last) < QUIET {
                 *held += 1;
                 return None;
@@ -124,7 +137,7 @@ impl Repeats {
             return Some(if times == 0 {
                 text
             } else {
-                format!("{text} ({times} more times in between)")
+                format!("{text} (and {times} times more in between)")
             });
         }
         if self.0.len() >= REMEMBERED {
@@ -132,7 +145,7 @@ impl Repeats {
                 .retain(|_, (last, _)| now.duration_since(*last) < QUIET);
         }
         if self.0.len() < REMEMBERED {
-            self.0.insert(text.clone(), (now, 0));
+            self.0.insert(kind, (now, 0));
         }
         Some(text)
     }
@@ -146,12 +159,13 @@ mod tests {
     fn a_line_that_repeats_is_counted() {
         let mut repeats = Repeats::default();
         let start = Instant::now();
-        assert_eq!(repeats.pass("a".into(), start).as_deref(), Some("a"));
-        assert_eq!(repeats.pass("a".into(), start), None);
-        assert_eq!(repeats.pass("b".into(), start).as_deref(), Some("b"));
+        let mut pass = |kind: &str, text: &str, at| repeats.pass(kind.into(), text.into(), at);
+        assert_eq!(pass("a", "from 1", start).as_deref(), Some("from 1"));
+        assert_eq!(pass("a", "from 2", start), None);
+        assert_eq!(pass("b", "else", start).as_deref(), Some("else"));
         assert_eq!(
-            repeats.pass("a".into(), start + QUIET).as_deref(),
-            Some("a (1 more times in between)")
+            pass("a", "from 3", start + QUIET).as_deref(),
+            Some("from 3 (and 1 times more in between)")
         );
     }
 
@@ -160,7 +174,7 @@ mod tests {
         let mut repeats = Repeats::default();
         let start = Instant::now();
         for i in 0..10_000 {
-            assert!(repeats.pass(i.to_string(), start).is_some());
+            assert!(repeats.pass(i.to_string(), String::new(), start).is_some());
         }
         assert!(repeats.0.len() <= REMEMBERED);
     }

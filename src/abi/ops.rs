@@ -156,6 +156,9 @@ fn told(words: String) -> i32 {
 
 extern "C" fn options_init(options: *mut Options) -> i32 {
     door("options_init", || {
+        if let Err(words) = log::check() {
+            return told(words);
+        }
         let device = match env::device() {
             Ok(device) => device,
             Err(words) => return told(words),
@@ -231,7 +234,7 @@ extern "C" fn accept(listener: *mut Listener, link: *mut *mut Link) -> i32 {
             return -libc::EFAULT;
         }
         match listener.accept() {
-            Ok(accepted) => put(link, Handle::give(Live::new(accepted)).cast()),
+            Ok(accepted) => put(link, Handle::give(Live::accepted(accepted)).cast()),
             Err(error) => {
                 report::accept_failed(listener.local_addr(), &error);
                 errno::of(&error)
@@ -294,7 +297,7 @@ extern "C" fn dial_step(dial: *mut Dial, link: *mut *mut Link) -> i32 {
             return -libc::EFAULT;
         }
         match dialing.dial.step() {
-            Ok(made) => put(link, Handle::give(Live::new(made)).cast()),
+            Ok(made) => put(link, Handle::give(Live::dialed(made)).cast()),
             Err(Error::Again) => -libc::EINPROGRESS,
             Err(error) => {
                 report::dial_failed(&dialing.to, &error);

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Once;
 
-use super::log::{line, Level};
+use super::log::{line, line_of, Level};
 use super::types::*;
 use crate::error::{AddressFault, Error};
 use crate::stream::link::Link as StreamLink;
@@ -13,15 +13,29 @@ use crate::stream::link::Link as StreamLink;
 pub struct Live {
     /// The link.
     pub link: StreamLink,
+    /// The address that users know: of the listener, or the one connected to.
+    service: SocketAddr,
     told_open: bool,
     told_death: bool,
 }
 
 impl Live {
-    /// A link of which nothing has been said.
-    pub fn new(link: StreamLink) -> Live {
+    /// One that a listener got, of which nothing has been said.
+    pub fn accepted(link: StreamLink) -> Live {
+        let service = link.local_addr();
+        Live::new(link, service)
+    }
+
+    /// One that was asked for, of which nothing has been said.
+    pub fn dialed(link: StreamLink) -> Live {
+        let service = link.peer_addr();
+        Live::new(link, service)
+    }
+
+    fn new(link: StreamLink, service: SocketAddr) -> Live {
         Live {
             link,
+            service,
             told_open: false,
             told_death: false,
         }
@@ -43,7 +57,10 @@ impl Live {
         if state.dead && !self.told_death {
             self.told_death = true;
             if let Some(why) = self.link.death() {
-                line(weight(why), || format!("{}: {}", self.ends(), advice(why)));
+                // The other port is another one each time.
+                let kind = || format!("{} {} {why}", self.service, self.link.peer_addr().ip());
+                let text = || format!("{}: {}", self.ends(), advice(why));
+                line_of(weight(why), kind, text);
             }
         }
         [
