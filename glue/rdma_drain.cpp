@@ -5,20 +5,19 @@
 
 #include "rdma_drain.hpp"
 #include "rdma_engine.hpp"
+#include "rdma_outbox.hpp"
 #include "err.hpp"
 #include "i_encoder.hpp"
 #include "io_thread.hpp"
 #include "macros.hpp"
-#include "msg.hpp"
 
 void zmq::rdma_drain_t::launch (io_thread_t *io_thread_,
-                                zmq_rdma_link_t *link_,
+                                rdma_outbox_t *outbox_,
                                 i_encoder *encoder_,
-                                msg_t *message_,
                                 int limit_)
 {
     rdma_drain_t *const drain =
-      new (std::nothrow) rdma_drain_t (io_thread_, link_, encoder_, message_);
+      new (std::nothrow) rdma_drain_t (io_thread_, outbox_, encoder_);
     alloc_assert (drain);
 
     //  Often there is nothing to wait for.
@@ -29,14 +28,13 @@ void zmq::rdma_drain_t::launch (io_thread_t *io_thread_,
 }
 
 zmq::rdma_drain_t::rdma_drain_t (io_thread_t *io_thread_,
-                                 zmq_rdma_link_t *link_,
-                                 i_encoder *encoder_,
-                                 msg_t *message_) :
+                                 rdma_outbox_t *outbox_,
+                                 i_encoder *encoder_) :
     io_object_t (io_thread_),
     _ops (rdma_ops ()),
-    _link (link_),
+    _outbox (outbox_),
+    _link (outbox_->link ()),
     _encoder (encoder_),
-    _message (message_),
     _shut (false),
     _handle (static_cast<handle_t> (NULL)),
     _polling_out (false),
@@ -54,11 +52,8 @@ zmq::rdma_drain_t::~rdma_drain_t ()
     if (_handle)
         rm_fd (_handle);
 
-    _ops->close (_link);
+    LIBZMQ_DELETE (_outbox);
     LIBZMQ_DELETE (_encoder);
-    const int rc = _message->close ();
-    errno_assert (rc == 0);
-    LIBZMQ_DELETE (_message);
 }
 
 void zmq::rdma_drain_t::enter_poller (int limit_)
@@ -118,6 +113,9 @@ bool zmq::rdma_drain_t::step ()
     int state = _ops->crank (_link);
     if (state >= 0 && !_shut) {
         discard_input ();
+        //  Nobody reads it any more.
+        if (state & ZMQ_RDMA_PEER_SHUT)
+            LIBZMQ_DELETE (_encoder);
         if (send_rest ()) {
             state = _ops->shut (_link);
             _shut = true;
@@ -144,19 +142,20 @@ bool zmq::rdma_drain_t::send_rest ()
     while (_encoder) {
         void *data;
         size_t size;
-        const int rc = _ops->reserve (_link, &data, &size);
-        if (rc == -EAGAIN && !flushed) {
+        size_t sent = 0;
+        if (!_outbox->lend (_encoder, &sent)
+            || _ops->reserve (_link, &data, &size) < 0) {
+            if (flushed && sent == 0)
+                return false;
             //  This may make room, and no event would tell.
             _ops->flush (_link);
             flushed = true;
             continue;
         }
-        if (rc < 0)
-            return rc != -EAGAIN;
         flushed = false;
 
-        unsigned char *pos = static_cast<unsigned char *> (data);
-        const size_t used = _encoder->encode (&pos, size);
+        const size_t used =
+          _outbox->encode (_encoder, static_cast<unsigned char *> (data), size);
         _ops->commit (_link, used);
         if (used < size)
             LIBZMQ_DELETE (_encoder);

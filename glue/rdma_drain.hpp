@@ -10,7 +10,7 @@ namespace zmq
 {
 struct i_encoder;
 class io_thread_t;
-class msg_t;
+class rdma_outbox_t;
 
 //  What is left of an engine that has been terminated: sends the rest of the
 //  message it was at, closes the link without loss, and deletes itself. The
@@ -19,20 +19,18 @@ class msg_t;
 class rdma_drain_t ZMQ_FINAL : public io_object_t
 {
   public:
-    //  Takes over the link, the encoder (NULL: nothing is left to encode), and
-    //  the message that the encoder works on, for limit_ milliseconds at most
-    //  (-1: for ever; 0: what can be done at once is done).
+    //  Takes over the outbox and the encoder that works on its message (NULL:
+    //  nothing is left to send), for limit_ milliseconds at most (-1: for ever;
+    //  0: what can be done at once is done).
     static void launch (zmq::io_thread_t *io_thread_,
-                        zmq_rdma_link_t *link_,
+                        rdma_outbox_t *outbox_,
                         i_encoder *encoder_,
-                        msg_t *message_,
                         int limit_);
 
   private:
     rdma_drain_t (zmq::io_thread_t *io_thread_,
-                  zmq_rdma_link_t *link_,
-                  i_encoder *encoder_,
-                  msg_t *message_);
+                  rdma_outbox_t *outbox_,
+                  i_encoder *encoder_);
     ~rdma_drain_t () ZMQ_OVERRIDE;
 
     //  IDs of the timers: the end of patience, and the link's passing of time.
@@ -64,9 +62,9 @@ class rdma_drain_t ZMQ_FINAL : public io_object_t
     void start_ticking ();
 
     const zmq_rdma_ops_t *const _ops;
+    rdma_outbox_t *_outbox;
     zmq_rdma_link_t *const _link;
     i_encoder *_encoder;
-    msg_t *_message;
 
     //  True once the close has begun.
     bool _shut;

@@ -7,6 +7,7 @@
 
 #include "rdma_engine.hpp"
 #include "rdma_drain.hpp"
+#include "rdma_outbox.hpp"
 #include "err.hpp"
 #include "i_encoder.hpp"
 #include "io_thread.hpp"
@@ -54,8 +55,7 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _ops (rdma_ops ()),
     _link (link_),
     _io_thread (NULL),
-    _message (new (std::nothrow) msg_t),
-    _encoding (false),
+    _outbox (new (std::nothrow) rdma_outbox_t (link_, options_.out_batch_size)),
     _gone (NULL),
     _polling_in (true),
     _polling_out (false),
@@ -64,9 +64,7 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _failed (false),
     _linger (0)
 {
-    alloc_assert (_message);
-    const int rc = _message->init ();
-    errno_assert (rc == 0);
+    alloc_assert (_outbox);
 
     _s = fd_;
     rdma_address_t peer;
@@ -149,10 +147,10 @@ template <class Base> void zmq::rdma_engine_t<Base>::dispose ()
         //  order waits for our part of it.
         const int now = state (_ops->flush (_link));
         _linger = now & ZMQ_RDMA_PEER_SHUT ? courtesy : 0;
-    } else if (_encoding)
+    } else if (_outbox->is_loaded ())
         std::swap (encoder, _encoder);
 
-    rdma_drain_t::launch (_io_thread, _link, encoder, _message, _linger);
+    rdma_drain_t::launch (_io_thread, _outbox, encoder, _linger);
 }
 
 template <class Base>
@@ -255,6 +253,7 @@ template <class Base> int zmq::rdma_engine_t<Base>::push_out ()
     for (bool first = true;; first = false) {
         const bool sent = !_output_stopped && fill ();
         const int now = state (_ops->flush (_link));
+        _outbox->release ();
         if (_output_stopped || !(now & ZMQ_RDMA_WRITABLE) || !(sent || first))
             return now;
     }
@@ -262,23 +261,24 @@ template <class Base> int zmq::rdma_engine_t<Base>::push_out ()
 
 template <class Base> bool zmq::rdma_engine_t<Base>::fill ()
 {
-    bool sent = false;
+    size_t sent = 0;
     void *data;
     size_t size;
 
     //  Without credit this ends with output not stopped: it goes on once the
     //  link is writable again.
-    while (_ops->reserve (_link, &data, &size) >= 0) {
+    while (_outbox->lend (_encoder, &sent)
+           && _ops->reserve (_link, &data, &size) >= 0) {
         const size_t used = encode (static_cast<unsigned char *> (data), size);
         _ops->commit (_link, used);
-        sent = sent || used > 0;
+        sent += used;
         if (used < size) {
             //  The greeting comes before there is an encoder to stop.
             _output_stopped = _encoder != NULL;
             break;
         }
     }
-    return sent;
+    return sent > 0;
 }
 
 template <class Base>
@@ -295,12 +295,10 @@ size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
 
     while (likely (_encoder != NULL) && used < size_) {
         //  The encoder may be in the middle of a message.
-        unsigned char *pos = data_ + used;
-        used += _encoder->encode (&pos, size_ - used);
-        if (used == size_ || (this->*_next_msg) (_message) == -1)
+        used += _outbox->encode (_encoder, data_ + used, size_ - used);
+        if (used == size_ || (this->*_next_msg) (_outbox->message ()) == -1)
             break;
-        _encoder->load_msg (_message);
-        _encoding = true;
+        _outbox->load (_encoder);
     }
     return used;
 }

@@ -10,6 +10,8 @@
 
 namespace zmq
 {
+class rdma_outbox_t;
+
 //  Descriptor to poll for a link, or retired_fd if it has none.
 fd_t rdma_link_fd (zmq_rdma_link_t *link_);
 
@@ -109,10 +111,8 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     zmq_rdma_link_t *const _link;
     zmq::io_thread_t *_io_thread;
 
-    //  Message that the encoder works on, on the heap since it may have to
-    //  outlive this object; and whether the encoder has ever seen it.
-    msg_t *_message;
-    bool _encoding;
+    //  Owns the link; on the heap since it may outlive this object.
+    rdma_outbox_t *const _outbox;
 
     //  While code of the base runs that may delete this object: where to say
     //  that it did. NULL otherwise.

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+
+#include "precompiled.hpp"
+#include <algorithm>
+#include <limits>
+
+#include "rdma_outbox.hpp"
+#include "err.hpp"
+#include "i_encoder.hpp"
+#include "likely.hpp"
+
+zmq::rdma_outbox_t::rdma_outbox_t (zmq_rdma_link_t *link_, int batch_size_) :
+    _ops (rdma_ops ()),
+    _link (link_),
+    _worth (std::max (batch_size_, 1)),
+    _loaded (false),
+    _left (0),
+    _rest (NULL),
+    _rest_size (0),
+    _lent_bytes (0)
+{
+    const int rc = _message.init ();
+    errno_assert (rc == 0);
+}
+
+zmq::rdma_outbox_t::~rdma_outbox_t ()
+{
+    //  First of all, lest it read what is gone.
+    _ops->close (_link);
+
+    close (&_message);
+    for (std::list<lent_t>::iterator it = _lent.begin (), end = _lent.end ();
+         it != end; ++it)
+        close (&it->message);
+}
+
+void zmq::rdma_outbox_t::close (msg_t *message_)
+{
+    const int rc = message_->close ();
+    errno_assert (rc == 0);
+}
+
+void zmq::rdma_outbox_t::load (i_encoder *encoder_)
+{
+    encoder_->load_msg (&_message);
+    _loaded = true;
+    _left = _message.size ();
+}
+
+size_t zmq::rdma_outbox_t::encode (i_encoder *encoder_,
+                                   unsigned char *data_,
+                                   size_t size_)
+{
+    unsigned char *pos = data_;
+    const size_t used = encoder_->encode (&pos, size_);
+
+    //  Headers count as well, so what is left can only be more.
+    _left -= std::min (_left, used);
+    return used;
+}
+
+bool zmq::rdma_outbox_t::lend (i_encoder *encoder_, size_t *sent_)
+{
+    if (likely (_rest_size == 0) && !take_rest (encoder_))
+        return true;
+
+    while (_rest_size > 0) {
+        const int rc = _ops->lend (_link, _rest, _rest_size);
+        if (rc <= 0)
+            return false;
+        _rest += rc;
+        _rest_size -= rc;
+        _lent_bytes += rc;
+        *sent_ += rc;
+    }
+    _lent.back ().until = _lent_bytes;
+    return true;
+}
+
+bool zmq::rdma_outbox_t::take_rest (i_encoder *encoder_)
+{
+    if (likely (_left < _worth))
+        return false;
+
+    //  Asked for so much without a buffer to fill, an encoder tells where in
+    //  the message it is.
+    unsigned char *pos = NULL;
+    _rest_size = encoder_->encode (&pos, 0);
+    zmq_assert (_rest_size >= _left);
+    _rest = pos;
+    _left = 0;
+
+    //  It is done with the message now, and would close it.
+    _lent.push_back (lent_t ());
+    lent_t &lent = _lent.back ();
+    int rc = lent.message.init ();
+    errno_assert (rc == 0);
+    rc = lent.message.move (_message);
+    errno_assert (rc == 0);
+    lent.until = std::numeric_limits<uint64_t>::max ();
+    return true;
+}
+
+void zmq::rdma_outbox_t::close_returned ()
+{
+    uint64_t returned = 0;
+    if (_ops->returned (_link, &returned) < 0)
+        return;
+    while (!_lent.empty () && _lent.front ().until <= returned) {
+        close (&_lent.front ().message);
+        _lent.pop_front ();
+    }
+}
