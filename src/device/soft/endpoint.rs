@@ -1,48 +1,21 @@
 // SPDX-License-Identifier: MPL-2.0
-//! One connection of the soft device: strings the machines together and keeps
-//! the contract of `device::Endpoint`. Three phases: setup, full operation,
-//! ended; each is one value, and each move between them is made here.
+//! One connection of the soft device: keeps the contract of
+//! `device::Endpoint`. Three phases: setup, full operation, ended; each is one
+//! value, and each move between them is made here.
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::inbound::{Inbound, Read};
+use super::inbound::Inbound;
 use super::memory::Memory;
-use super::outbound::Outbound;
-use super::place::Ending;
-use super::probe::Silence;
-use super::rdma::Rdma;
+use super::open::Open;
 use super::setup::{self, Setup, Step};
 use super::stag;
 use super::tcp::Tcp;
 use crate::device::region::{Exposed, Free, Sink};
-use crate::device::{
-    self, Caps, Event, Kind, Options, PrivateData, Ready, Remote, PRIVATE_DATA_MAX,
-};
+use crate::device::{self, Caps, Event, Kind, Options, Ready, Remote, PRIVATE_DATA_MAX};
 use crate::error::{Error, Result};
 use crate::proto::mpa::negotiate::{Agreed, Wishes};
-
-/// Bytes taken in by one `poll`: other connections wait meanwhile. What is
-/// left stays in the kernel, and so the descriptor stays readable.
-const TURN: usize = 256 << 10;
-
-/// Full operation.
-struct Open {
-    outbound: Outbound,
-    inbound: Inbound,
-    rdma: Rdma,
-    reads: bool,
-    /// Sends posted and not reported.
-    outstanding: u16,
-    /// The acceptor has not been told that the connection stands.
-    news: bool,
-    disconnecting: bool,
-    /// Our end has been sent.
-    shut: bool,
-    /// TCP takes nothing more, for this reason. What it still has for us comes first.
-    broken: Option<Error>,
-    silence: Silence,
-}
 
 enum Phase {
     Setup(Setup),
@@ -174,18 +147,8 @@ impl Endpoint {
     fn stand(&mut self, agreed: &Agreed, reply: Option<Vec<u8>>) -> Result<()> {
         let emss = self.tcp.emss()?;
         let memory = self.memory.clone();
-        self.phase = Phase::Open(Box::new(Open {
-            news: reply.is_some(),
-            outbound: Outbound::new(agreed, emss, reply),
-            inbound: Inbound::new(agreed, self.slot_size, self.recvs, memory),
-            rdma: Rdma::new(agreed),
-            reads: agreed.ord > 0 && agreed.ird > 0,
-            outstanding: 0,
-            disconnecting: false,
-            shut: false,
-            broken: None,
-            silence: Silence::default(),
-        }));
+        let inbound = Inbound::new(agreed, self.slot_size, self.recvs, memory);
+        self.phase = Phase::Open(Open::new(agreed, emss, reply, inbound));
         Ok(())
     }
 
@@ -217,106 +180,9 @@ impl Endpoint {
         let Phase::Open(open) = &mut self.phase else {
             return Ok(());
         };
-        if std::mem::take(&mut open.news) {
-            events.push(Event::Established(PrivateData::default()));
-        }
-        let ended = open.take_in(&self.tcp, events)?;
-        if !ended {
-            open.send_out(&self.tcp)?;
-        }
-        let done = open.report();
-        if done > 0 {
-            events.push(Event::Sent(done));
-        }
-        if ended {
-            events.push(Event::Disconnected);
+        if open.poll(&self.tcp, events)? {
             self.end(Error::Closed);
         }
-        Ok(())
-    }
-}
-
-impl Open {
-    /// Read and parse; whether the peer's end came.
-    fn take_in(&mut self, tcp: &Tcp, events: &mut Vec<Event>) -> Result<bool> {
-        let mut turn = 0;
-        let ended = loop {
-            let more = match self.inbound.read(tcp, &mut self.rdma) {
-                Ok(Read::End) => break true,
-                Ok(Read::Bytes { n, more }) => {
-                    turn += n;
-                    more && turn < TURN
-                }
-                Err(Error::Again) => break false,
-                Err(why) => return Err(why),
-            };
-            if let Err(ending) = self.inbound.parse(&mut self.rdma, events) {
-                return Err(self.last_words(tcp, ending));
-            }
-            if self.inbound.heard() {
-                self.outbound.release();
-            }
-            if !more {
-                break false;
-            }
-        };
-        if let (true, Some(why)) = (ended, &self.broken) {
-            return Err(why.clone());
-        }
-        if ended && !self.inbound.at_boundary() {
-            return Err(Error::Reset(
-                "the peer closed in the middle of a message".into(),
-            ));
-        }
-        self.inbound.settle();
-        Ok(ended)
-    }
-
-    /// Tell the peer why, if it is its fault.
-    fn last_words(&mut self, tcp: &Tcp, ending: Ending) -> Error {
-        match ending {
-            Ending::Error(why) => why,
-            Ending::Fault(fault, terminate) => {
-                self.outbound.last_words(tcp, &terminate);
-                fault.into()
-            }
-        }
-    }
-
-    /// Hand over what TCP takes; after the last of it our end, if that is wanted.
-    #[inline]
-    fn send_out(&mut self, tcp: &Tcp) -> Result<()> {
-        if self.shut || self.broken.is_some() {
-            return Ok(());
-        }
-        match self.outbound.flush(tcp, &mut self.rdma) {
-            // The descriptor is readable by that.
-            Err(why @ (Error::Reset(_) | Error::TimedOut)) => self.broken = Some(why),
-            sent => sent?,
-        }
-        if self.disconnecting && self.outbound.drained() {
-            self.shut = true;
-            tcp.shut_write();
-        }
-        Ok(())
-    }
-
-    /// Sends that are complete and have not been reported: they are now.
-    #[inline]
-    fn report(&mut self) -> u16 {
-        let done = self.outbound.take_done();
-        self.outstanding -= done;
-        done
-    }
-
-    fn count_send(&mut self, depth: u16) -> Result<()> {
-        if self.disconnecting {
-            return Err(Error::Misuse("send after disconnect"));
-        }
-        if self.outstanding >= depth {
-            return Err(Error::Misuse("more sends than the depth"));
-        }
-        self.outstanding += 1;
         Ok(())
     }
 }
@@ -346,7 +212,7 @@ impl device::Endpoint for Endpoint {
     fn ready(&self) -> Ready {
         let write = match &self.phase {
             Phase::Setup(setup) => setup.wants_write(),
-            Phase::Open(open) => open.outbound.blocked() || open.news,
+            Phase::Open(open) => open.wants_write(),
             Phase::Ended(_) => false,
         };
         Ready {
@@ -392,12 +258,7 @@ impl device::Endpoint for Endpoint {
                 self.recvs += n;
                 Ok(n)
             }
-            Phase::Open(open) => {
-                let posted = open.inbound.posted().min(u32::from(depth)) as u16;
-                let n = n.min(depth - posted);
-                open.inbound.post(n);
-                Ok(n)
-            }
+            Phase::Open(open) => Ok(open.post_recvs(n, depth)),
             Phase::Ended(why) => Err(why.clone()),
         }
     }
@@ -514,17 +375,7 @@ impl device::Endpoint for Endpoint {
             Phase::Open(open) => open,
             Phase::Ended(why) => return Err(why.clone()),
         };
-        open.inbound.settle();
-        let probed = match (self.tcp.emss(), self.tcp.acks()) {
-            (Ok(emss), Ok(acks)) => {
-                open.outbound.set_emss(emss);
-                match open.silence.exceeds(dead_after, &acks, now) {
-                    true => Err(Error::TimedOut),
-                    false => Ok(()),
-                }
-            }
-            (Err(why), _) | (_, Err(why)) => Err(why),
-        };
+        let probed = open.probe(&self.tcp, dead_after, now);
         self.settled(probed)
     }
 
@@ -543,8 +394,7 @@ impl device::Endpoint for Endpoint {
             Phase::Open(open) => open,
             Phase::Ended(_) => return Ok(()),
         };
-        open.disconnecting = true;
-        let sent = open.send_out(&self.tcp);
+        let sent = open.disconnect(&self.tcp);
         self.settled(sent)
     }
 }

@@ -3,8 +3,8 @@
 //! TCP socket that the caller's thread drives. No thread of its own, no
 //! privilege, no hardware; the kernel's siw can be at the other end.
 //!
-//! One connection, outbound: `endpoint` -> `outbound` (messages to segments to FPDUs) ->
-//! `tcp` (one gathered write). Inbound: `tcp` -> `inbound` (a chunk, FPDUs in place) -> `place`
+//! One connection, outbound: `endpoint` -> `open` -> `outbound` (messages to segments to FPDUs) ->
+//! `tcp` (one gathered write). Inbound: `open` -> `tcp` -> `inbound` (a chunk, FPDUs in place) -> `place`
 //! (each segment to where it belongs) -> events. `rdma` is where the two meet for
 //! READ and WRITE, `stag` what the peer may touch, `setup` the way to a connection, `probe` the
 //! watch over a silent peer, `memory` what all connections share.
@@ -13,6 +13,7 @@ mod endpoint;
 mod inbound;
 mod listen;
 mod memory;
+mod open;
 mod outbound;
 mod place;
 mod probe;

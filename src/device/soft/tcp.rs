@@ -3,9 +3,12 @@
 //! call that std has no safe door for, and what errno means at each of them.
 #![allow(unsafe_code)]
 
+mod addr;
+mod errno;
+
 use std::io::{self, IoSlice};
 use std::mem::{self, MaybeUninit};
-use std::net::{Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::time::Duration;
 
@@ -13,6 +16,9 @@ use libc::{c_int, c_void, socklen_t};
 
 use crate::device::Options;
 use crate::error::{AddressFault, Error, Result};
+
+use addr::{from_raw, no_addr, storage_len, to_raw};
+use errno::{address_error, connect_error, device_error, stream_error};
 
 /// A non-blocking, close-on-exec TCP socket. Closed on drop.
 pub(super) struct Tcp {
@@ -385,115 +391,6 @@ fn room_vec(room: &mut [MaybeUninit<u8>]) -> libc::iovec {
     }
 }
 
-fn code(e: &io::Error) -> i32 {
-    e.raw_os_error().unwrap_or(libc::EIO)
-}
-
-fn device_error(op: &'static str, e: &io::Error) -> Error {
-    Error::Device { op, code: code(e) }
-}
-
-/// Of making a socket one's own address.
-fn address_error(op: &'static str, e: &io::Error) -> Error {
-    Error::Address(match code(e) {
-        libc::EADDRINUSE => AddressFault::InUse,
-        libc::EADDRNOTAVAIL => AddressFault::NotLocal,
-        libc::ENODEV => AddressFault::NoDevice,
-        libc::EACCES | libc::EPERM => AddressFault::Denied,
-        code => return Error::Device { op, code },
-    })
-}
-
-/// Of a connect that did not come about.
-fn connect_error(e: &io::Error) -> Error {
-    match code(e) {
-        libc::ECONNREFUSED => Error::Refused("nobody listens there".into()),
-        libc::ETIMEDOUT => Error::TimedOut,
-        libc::ENETUNREACH | libc::EHOSTUNREACH => Error::Unreachable(e.to_string()),
-        libc::EADDRNOTAVAIL => Error::Address(AddressFault::NotLocal),
-        libc::EADDRINUSE => Error::Address(AddressFault::InUse),
-        libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE => Error::Reset(e.to_string()),
-        code => Error::Device {
-            op: "connect",
-            code,
-        },
-    }
-}
-
-/// Of an open connection.
-fn stream_error(op: &'static str, e: &io::Error) -> Error {
-    match code(e) {
-        libc::EAGAIN => Error::Again,
-        libc::ETIMEDOUT => Error::TimedOut,
-        libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE => Error::Reset(e.to_string()),
-        libc::ENETUNREACH | libc::EHOSTUNREACH => Error::Unreachable(e.to_string()),
-        code => Error::Device { op, code },
-    }
-}
-
-fn storage_len() -> socklen_t {
-    mem::size_of::<libc::sockaddr_storage>() as socklen_t
-}
-
-fn no_addr() -> libc::sockaddr_storage {
-    // SAFETY: all-zero is a valid sockaddr_storage (AF_UNSPEC).
-    unsafe { mem::zeroed() }
-}
-
-fn to_raw(addr: &SocketAddr) -> (libc::sockaddr_storage, socklen_t) {
-    let mut raw = no_addr();
-    let at: *mut libc::sockaddr_storage = &mut raw;
-    match addr {
-        SocketAddr::V4(a) => {
-            let v4 = libc::sockaddr_in {
-                sin_family: libc::AF_INET as _,
-                sin_port: a.port().to_be(),
-                sin_addr: libc::in_addr {
-                    s_addr: u32::from_ne_bytes(a.ip().octets()),
-                },
-                sin_zero: [0; 8],
-            };
-            // SAFETY: a sockaddr_storage has room and alignment for any address.
-            unsafe { at.cast::<libc::sockaddr_in>().write(v4) };
-            (raw, mem::size_of_val(&v4) as socklen_t)
-        }
-        SocketAddr::V6(a) => {
-            let v6 = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as _,
-                sin6_port: a.port().to_be(),
-                sin6_flowinfo: a.flowinfo(),
-                sin6_addr: libc::in6_addr {
-                    s6_addr: a.ip().octets(),
-                },
-                sin6_scope_id: a.scope_id(),
-            };
-            // SAFETY: as above.
-            unsafe { at.cast::<libc::sockaddr_in6>().write(v6) };
-            (raw, mem::size_of_val(&v6) as socklen_t)
-        }
-    }
-}
-
-fn from_raw(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    let at: *const libc::sockaddr_storage = raw;
-    match c_int::from(raw.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the family says so, and the storage is large enough.
-            let v4 = unsafe { at.cast::<libc::sockaddr_in>().read() };
-            let ip = v4.sin_addr.s_addr.to_ne_bytes().into();
-            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let v6 = unsafe { at.cast::<libc::sockaddr_in6>().read() };
-            let ip = v6.sin6_addr.s6_addr.into();
-            let port = u16::from_be(v6.sin6_port);
-            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -506,15 +403,6 @@ mod tests {
             assert!(idle + every * times <= secs as c_int);
         }
         assert_eq!(keep_alive_plan(Duration::from_secs(10)), (5, 1, 5));
-    }
-
-    #[test]
-    fn an_address_survives_the_kernel_s_form() {
-        for text in ["127.0.0.1:80", "[::1]:65535", "[fe80::1%3]:9"] {
-            let addr: SocketAddr = text.parse().unwrap();
-            assert_eq!(from_raw(&to_raw(&addr).0), Some(addr));
-        }
-        assert_eq!(from_raw(&no_addr()), None);
     }
 
     #[test]

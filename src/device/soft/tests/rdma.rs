@@ -274,9 +274,10 @@ fn rights_are_kept_apart() {
     let source = pattern(1, 100);
     let mut target = vec![0; 100];
     let mut sink = vec![0; 100];
+    let other = pattern(2, 100);
     let (mut a, mut b) = pair(&roomy());
     let readable = expose(&mut b, &source);
-    write(&mut a, &pattern(2, 100), readable);
+    write(&mut a, &other, readable);
     a.flush();
     let why = terminated(&mut a, &mut b);
     assert!(why.contains("access"), "{why}");

@@ -146,6 +146,43 @@ fn a_send_of_many_segments() {
 }
 
 #[test]
+fn a_send_of_two_pieces_is_one_message() {
+    let tiny = Options {
+        sndbuf: Some(1),
+        rcvbuf: Some(8192),
+        ..Options::default()
+    };
+    // One whose slots are longer than any FPDU: there it is copied and cut.
+    let long = Options {
+        slot_size: 100_000,
+        ..Options::default()
+    };
+    for o in [Options::default(), tiny, long] {
+        let most = o.slot_size;
+        let (mut a, mut b) = pair(&o);
+        for (head, body) in [(0, 0), (8, 0), (0, 9), (8, 1), (8, 8192), (8, most - 8)] {
+            let message = pattern(head + body, head + body);
+            let mut slot = a.endpoint.reserve().unwrap().unwrap();
+            slot.write(0, &message[..head]);
+            let rest = &message[head..];
+            // SAFETY: `message` lives until the send has been received.
+            unsafe { a.endpoint.post_gather(slot, head, rest.as_ptr(), body) }.unwrap();
+            a.flush();
+            while b.events.is_empty() {
+                turn(&mut [&mut a, &mut b]);
+                assert_eq!((&a.error, &b.error), (&None, &None));
+            }
+            assert_eq!(b.received(), message);
+            b.endpoint.post_recvs(1).unwrap();
+        }
+        let slot = a.endpoint.reserve().unwrap().unwrap();
+        // SAFETY: refused, for it is too long by one.
+        let refused = unsafe { a.endpoint.post_gather(slot, 8, [0].as_ptr(), most - 7) };
+        assert!(matches!(refused, Err(Error::Misuse(_))));
+    }
+}
+
+#[test]
 fn sends_beyond_the_depth_wait_for_the_peer_to_read() {
     let o = Options {
         sndbuf: Some(1),

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MPL-2.0
+//! Socket addresses in the kernel's form.
+
+use std::mem;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use libc::{c_int, socklen_t};
+
+/// Bytes of room for an address.
+pub fn storage_len() -> socklen_t {
+    mem::size_of::<libc::sockaddr_storage>() as socklen_t
+}
+
+/// Room for one.
+pub fn no_addr() -> libc::sockaddr_storage {
+    // SAFETY: all-zero is a valid sockaddr_storage (AF_UNSPEC).
+    unsafe { mem::zeroed() }
+}
+
+/// As the kernel wants it, with its length.
+pub fn to_raw(addr: &SocketAddr) -> (libc::sockaddr_storage, socklen_t) {
+    let mut raw = no_addr();
+    let at: *mut libc::sockaddr_storage = &mut raw;
+    match addr {
+        SocketAddr::V4(a) => {
+            let v4 = libc::sockaddr_in {
+                sin_family: libc::AF_INET as _,
+                sin_port: a.port().to_be(),
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from_ne_bytes(a.ip().octets()),
+                },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: a sockaddr_storage has room and alignment for any address.
+            unsafe { at.cast::<libc::sockaddr_in>().write(v4) };
+            (raw, mem::size_of_val(&v4) as socklen_t)
+        }
+        SocketAddr::V6(a) => {
+            let v6 = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as _,
+                sin6_port: a.port().to_be(),
+                sin6_flowinfo: a.flowinfo(),
+                sin6_addr: libc::in6_addr {
+                    s6_addr: a.ip().octets(),
+                },
+                sin6_scope_id: a.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { at.cast::<libc::sockaddr_in6>().write(v6) };
+            (raw, mem::size_of_val(&v6) as socklen_t)
+        }
+    }
+}
+
+/// As the kernel gave it; `None` if it is no address of the internet.
+pub fn from_raw(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let at: *const libc::sockaddr_storage = raw;
+    match c_int::from(raw.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says so, and the storage is large enough.
+            let v4 = unsafe { at.cast::<libc::sockaddr_in>().read() };
+            let ip = v4.sin_addr.s_addr.to_ne_bytes().into();
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { at.cast::<libc::sockaddr_in6>().read() };
+            let ip = v6.sin6_addr.s6_addr.into();
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_the_kernel_s_form() {
+        for text in ["127.0.0.1:80", "[::1]:65535", "[fe80::1%3]:9"] {
+            let addr: SocketAddr = text.parse().unwrap();
+            assert_eq!(from_raw(&to_raw(&addr).0), Some(addr));
+        }
+        assert_eq!(from_raw(&no_addr()), None);
+    }
+}
