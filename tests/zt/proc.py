@@ -23,13 +23,14 @@ class PeerFailed(AssertionError):
 class Peer:
     """A running peer. `hear` what it says, `tell` it something, `result` at its end."""
 
-    def __init__(self, function, *arguments, env=None):
+    def __init__(self, function, *arguments, env=None, stderr=None):
         path = function.__code__.co_filename
         self.name = function.__name__
         self.process = subprocess.Popen(
             [zt.PYTHON, _MAIN, "peer", path, self.name, json.dumps(arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=open(stderr, "wb") if stderr else None,
             env=dict(os.environ, **(env or {})),
         )
         self._left = b""
