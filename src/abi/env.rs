@@ -3,7 +3,7 @@
 //! may set it before its first socket.
 
 use super::types::{ZMQ_RDMA_DEVICE_AUTO, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS};
-use crate::device::Choice;
+use crate::stream::Choice;
 
 /// ZMQ_RDMA_DEVICE: which device may serve; `Err` holds words for the user.
 pub fn device() -> Result<i32, String> {

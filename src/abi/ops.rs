@@ -14,9 +14,9 @@ use super::log::{self, line, Level};
 use super::report::{self, Live};
 use super::types::*;
 use super::{addr, env, errno};
-use crate::device;
 use crate::error::{Error, Result};
 use crate::os;
+use crate::stream;
 use crate::stream::dial::Dial as StreamDial;
 use crate::stream::link::TICK_MS;
 use crate::stream::listen::Listener as StreamListener;
@@ -115,7 +115,7 @@ fn free<T, H>(name: &str, handle: *mut H) -> i32 {
 
 /// The caller's options, checked.
 struct Wish {
-    choice: device::Choice,
+    choice: stream::Choice,
     sizes: Sizes,
     ipv6: bool,
 }
@@ -132,7 +132,7 @@ fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
         return Err(-libc::EINVAL);
     };
     let bytes = |value: i32| usize::try_from(value).ok().filter(|&bytes| bytes > 0);
-    let device = device::Options {
+    let device = stream::Options {
         sndbuf: bytes(options.sndbuf),
         rcvbuf: bytes(options.rcvbuf),
         tos: u8::try_from(options.tos).map_err(|_| -libc::EINVAL)?,
@@ -140,7 +140,7 @@ fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
         interface: text(options.interface_name)?.filter(|name| !name.is_empty()),
         backlog: u32::try_from(options.backlog).unwrap_or(0),
         crc: env::crc().map_err(told)?,
-        ..device::Options::default()
+        ..stream::Options::default()
     };
     Ok(Wish {
         choice,
@@ -204,7 +204,7 @@ extern "C" fn listen(
     })
 }
 
-fn ready_fd(ready: device::Ready) -> ReadyFd {
+fn ready_fd(ready: stream::Ready) -> ReadyFd {
     ReadyFd {
         fd: ready.fd,
         want_in: ready.read.into(),

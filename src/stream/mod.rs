@@ -8,5 +8,8 @@ pub mod listen;
 pub mod resolve;
 pub mod sizes;
 
+// What whoever opens a link must name, so that the doors above know this room only.
+pub use crate::device::{Choice, Options, Ready};
+
 #[cfg(test)]
 mod pair_tests;
