@@ -82,6 +82,6 @@ AC_DEFUN([ZR_LIBCLANG], [
      AC_MSG_RESULT([$LIBCLANG_PATH])],
     [zr_found=`LIBCLANG_PATH="$LIBCLANG_PATH" "$srcdir/scripts/find-libclang" 999`
      AC_MSG_RESULT([no${zr_found:+, only $zr_found}])
-     ZR_MISS([libclang 14 or 15 with its headers, for the bindings to rdma-core
+     ZR_MISS([libclang 14 or 15 with its headers, for the bindings to rdma-core; --without-rdma-verbs to do without
     (16 and later name anonymous types otherwise; LIBCLANG_PATH tells where to look)],
        [libclang-14-dev])])])
