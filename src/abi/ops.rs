@@ -18,7 +18,6 @@ use crate::error::{Error, Result};
 use crate::os;
 use crate::stream;
 use crate::stream::dial::Dial as StreamDial;
-use crate::stream::link::TICK_MS;
 use crate::stream::listen::Listener as StreamListener;
 use crate::stream::sizes::Sizes;
 
@@ -415,9 +414,9 @@ extern "C" fn flush(link: *mut Link) -> i32 {
 
 extern "C" fn tick(link: *mut Link) -> i32 {
     on("tick", link, |live: &mut Live| {
-        live.link.tick(Instant::now());
+        let next = live.link.tick(Instant::now());
         live.state();
-        TICK_MS as i32
+        next as i32
     })
 }
 

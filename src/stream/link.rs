@@ -18,6 +18,8 @@ use crate::wire::hello::{Hello, Reason, GRANT_MIN};
 
 /// Milliseconds between two calls of [`Link::tick`].
 pub const TICK_MS: u32 = 5000;
+/// The same while the peer owes its first word.
+const FIRST_TICK_MS: u32 = 250;
 
 /// Where a link stands.
 enum Phase {
@@ -454,8 +456,8 @@ impl Link {
         }
     }
 
-    /// Some seconds have passed; see [`TICK_MS`].
-    pub fn tick(&mut self, now: Instant) {
+    /// Time has passed. Returns milliseconds until the next call is due.
+    pub fn tick(&mut self, now: Instant) -> u32 {
         let done = match &mut self.phase {
             Phase::Open(flow) => {
                 flow.on_tick();
@@ -464,6 +466,10 @@ impl Link {
             _ => Ok(()),
         };
         self.die_of(done);
+        match &self.phase {
+            Phase::Open(flow) if flow.wants_answer() => FIRST_TICK_MS,
+            _ => TICK_MS,
+        }
     }
 
     /// Begin a lossless close; what is received from now on is dropped.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::link::Link;
+use super::link::{Link, TICK_MS};
 use super::sizes::Sizes;
 use crate::device::region::{Free, Slab, Unregistered};
 use crate::device::{Caps, Endpoint, Event, Kind, Options, PrivateData, Ready, Remote};
@@ -316,7 +316,9 @@ fn run(seed: u64) {
             6 => {
                 side.read(1 + dice.roll(20_000) as usize);
             }
-            _ => side.link.tick(Instant::now()),
+            _ => {
+                side.link.tick(Instant::now());
+            }
         }
     }
     let [a, b] = [&sides[0], &sides[1]];
@@ -455,6 +457,23 @@ fn an_idle_link_pings_on_a_device_that_does_not_notice_death() {
         assert_eq!(a.borrow().out.lock().unwrap().sent.len(), 1, "one PING");
         settle([&a, &b], true);
     }
+}
+
+#[test]
+fn a_hello_without_answer_is_followed_by_ping_until_the_peer_speaks() {
+    let (mut a, mut b) = pair(Options::default(), Options::default());
+    let waiting = |a: &Side| a.out.lock().unwrap().sent.len();
+    assert_eq!(waiting(&a), 1, "HELLO");
+    assert!(a.link.tick(Instant::now()) < TICK_MS);
+    assert_eq!(waiting(&a), 1, "it has only just gone");
+    assert!(a.link.tick(Instant::now()) < TICK_MS);
+    assert_eq!(waiting(&a), 2, "and a PING");
+    while a.deliver() {}
+    b.link.crank();
+    assert!(b.send(1));
+    b.deliver();
+    a.link.crank();
+    assert_eq!(a.link.tick(Instant::now()), TICK_MS);
 }
 
 #[test]

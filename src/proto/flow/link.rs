@@ -11,6 +11,10 @@ use super::negotiate::Terms;
 use crate::error::{Error, Result};
 use crate::wire::frame::{Frame, Header, Type, FIN_PAYLOAD, FLAG_BLOCKED, HEADER};
 
+/// Ticks for which an initiator asks for the peer's first frame. An acceptor
+/// that has nothing to say (a raw socket's) is left in peace after that.
+const ANSWER_TICKS: u32 = 8;
+
 /// Who spoke first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -87,6 +91,10 @@ pub struct Flow {
     hello_owed: bool,
     ping_owed: bool,
     sent_since_tick: bool,
+    /// A frame of the peer has come.
+    heard: bool,
+    /// Ticks before that.
+    silent_ticks: u32,
     ours: Ours,
     theirs: Theirs,
     bytes_sent: u64,
@@ -105,6 +113,8 @@ impl Flow {
             hello_owed: initiator,
             ping_owed: false,
             sent_since_tick: false,
+            heard: false,
+            silent_ticks: 0,
             ours: Ours::Open,
             theirs: if initiator {
                 Theirs::Open
@@ -185,6 +195,7 @@ impl Flow {
         self.recv
             .on_received(data, header.flags & FLAG_BLOCKED != 0)?;
         self.send.on_grant(header.grant)?;
+        self.heard = true;
         if (header.kind == Type::Hello) != (self.theirs == Theirs::Silent) {
             return Err(Error::Malformed("HELLO missing, or out of place"));
         }
@@ -252,8 +263,19 @@ impl Flow {
     /// Some seconds have passed.
     pub fn on_tick(&mut self) {
         self.recv.on_tick();
-        self.ping_owed = self.pings && !self.sent_since_tick && self.send.is_drained();
+        let idle = self.pings && !self.sent_since_tick && self.send.is_drained();
+        self.ping_owed = idle || (self.wants_answer() && self.silent_ticks > 0);
+        self.silent_ticks = self.silent_ticks.saturating_add(1);
         self.sent_since_tick = false;
+    }
+
+    /// Our HELLO has gone, and nothing has come back. It may lie unseen: the
+    /// kernel's siw can miss what arrives while it accepts, until more arrives.
+    pub fn wants_answer(&self) -> bool {
+        !self.heard
+            && self.silent_ticks < ANSWER_TICKS
+            && !self.hello_owed
+            && self.theirs == Theirs::Open
     }
 
     /// No more DATA will come from above: close once all is sent.
