@@ -11,6 +11,8 @@
 pub mod fault;
 pub mod region;
 pub mod soft;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -139,6 +141,8 @@ pub enum Event {
     /// One SEND of the peer arrived whole, and used up one posted receive.
     Received(Filled),
     /// This many of the oldest posted sends are complete; their slots are free again.
+    /// The descriptor tells of it only while half of `send_depth` or more is in use, or
+    /// `reserve` had nothing to give: before that, nobody waits for it.
     Sent(u16),
     /// The READ posted with this token is complete; its bytes are in place.
     ReadDone(u64),
@@ -162,6 +166,9 @@ pub enum Choice {
 pub fn listen(choice: Choice, addr: SocketAddr, options: &Options) -> Result<Box<dyn Listener>> {
     match choice {
         Choice::Auto | Choice::Soft => soft::listen(addr, options),
+        #[cfg(feature = "verbs")]
+        Choice::Verbs => verbs::listen(addr, options),
+        #[cfg(not(feature = "verbs"))]
         Choice::Verbs => Err(no_verbs()),
     }
 }
@@ -176,10 +183,14 @@ pub fn dial(
 ) -> Result<Box<dyn Endpoint>> {
     match choice {
         Choice::Auto | Choice::Soft => soft::dial(to, source, private, options),
+        #[cfg(feature = "verbs")]
+        Choice::Verbs => verbs::dial(to, source, private, options),
+        #[cfg(not(feature = "verbs"))]
         Choice::Verbs => Err(no_verbs()),
     }
 }
 
+#[cfg(not(feature = "verbs"))]
 fn no_verbs() -> Error {
     Error::Unreachable("this build has no verbs device; choose auto or soft".into())
 }

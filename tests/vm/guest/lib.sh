@@ -30,6 +30,20 @@ lab_modules() {
     lab_until 10 test -e /dev/infiniband/rdma_cm
 }
 
+# Everybody may use the devices, as udev has it where it runs.
+lab_permit() {
+    lab_until 10 test -e /dev/infiniband/uverbs0
+    chmod 666 /dev/infiniband/rdma_cm /dev/infiniband/uverbs*
+}
+
+# Run as an unprivileged user who may lock so many bytes: `lab_unprivileged BYTES COMMAND...`.
+lab_unprivileged() {
+    local bytes=$1
+    shift
+    prlimit --memlock="$bytes:$bytes" setpriv --reuid=65534 --regid=65534 --clear-groups \
+        --inh-caps=-all --bounding-set=-all "$@"
+}
+
 # A veth pair with addresses of hosts 1 and 2: `lab_pair NAME1 NAME2 NET4 NET6`.
 lab_pair() {
     modprobe -q veth || :
@@ -74,6 +88,7 @@ lab_rxe() {
     lab_send_to_self v0 v1 10.77.0 fd77 100
     rdma link add rxe0 type rxe netdev v0
     rdma link add rxe1 type rxe netdev v1
+    lab_permit
 }
 
 lab_siw() {
@@ -81,6 +96,7 @@ lab_siw() {
     lab_modules siw
     lab_pair w0 w1 10.78.0 fd78
     rdma link add siw0 type siw netdev w0
+    lab_permit
 }
 
 lab_siw_two() {
@@ -92,6 +108,7 @@ lab_siw_two() {
     ip link add l0 mtu 9000 netns left type veth peer name r0 mtu 9000 netns right
     lab_siw_host left l0 1 siwl
     lab_siw_host right r0 2 siwr
+    lab_permit
 }
 
 lab_siw_host() { # namespace netdev host device

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MPL-2.0
+//! Listening, as the control thread does it: binds, turns requests into
+//! endpoints that wait at the listener's door, and binds anew when the device
+//! of a listener went and came back.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::super::cm::{CmEvent, Id, Token};
+use super::super::endpoint::Endpoint;
+use super::super::explain;
+use super::super::mailbox::{Mailbox, News};
+use super::super::queues::Queues;
+use super::super::sys::Bell;
+use super::conn::{between, Conn};
+use super::{new_token, Control};
+use crate::device::{Options, PrivateData};
+use crate::error::{Error, Result};
+
+/// A listener whose device went looks for it this often.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Where new connections wait for the listener.
+pub(in super::super) struct Door {
+    bell: Bell,
+    waiting: Mutex<VecDeque<Result<Box<Endpoint>>>>,
+}
+
+impl Door {
+    pub(in super::super) fn new() -> Result<Door> {
+        Ok(Door {
+            bell: Bell::new()?,
+            waiting: Mutex::new(VecDeque::new()),
+        })
+    }
+
+    /// Readable while somebody waits.
+    pub(in super::super) fn fd(&self) -> RawFd {
+        self.bell.fd()
+    }
+
+    /// The next who waits.
+    pub(in super::super) fn admit(&self) -> Result<Box<Endpoint>> {
+        let mut waiting = self.lock();
+        let next = waiting.pop_front();
+        if waiting.is_empty() {
+            self.bell.silence();
+        }
+        next.unwrap_or(Err(Error::Again))
+    }
+
+    fn put(&self, one: Result<Box<Endpoint>>) {
+        let mut waiting = self.lock();
+        waiting.push_back(one);
+        self.bell.ring();
+    }
+
+    fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Result<Box<Endpoint>>>> {
+        self.waiting.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A listener to be.
+pub(in super::super) struct Listen {
+    pub(in super::super) token: Token,
+    pub(in super::super) addr: SocketAddr,
+    pub(in super::super) options: Options,
+    pub(in super::super) door: Arc<Door>,
+    pub(in super::super) reply: SyncSender<Result<SocketAddr>>,
+}
+
+/// A listener.
+pub(super) struct Listening {
+    /// `None`: its device is gone; look again then.
+    id: Option<Id>,
+    again: Option<Instant>,
+    addr: SocketAddr,
+    options: Options,
+    door: Arc<Door>,
+}
+
+impl Listening {
+    /// When something is to be done for it.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.again
+    }
+}
+
+impl Control {
+    pub(super) fn listen(&mut self, listen: Listen) {
+        let opened = self.open_listener(listen.token, listen.addr, &listen.options);
+        let reply = opened.map(|(id, addr)| {
+            let listening = Listening {
+                id: Some(id),
+                again: None,
+                addr,
+                options: listen.options,
+                door: listen.door,
+            };
+            self.listeners.insert(listen.token, listening);
+            addr
+        });
+        // Whoever asked waits for it; if not, the listener is dropped next.
+        let _ = listen.reply.send(reply.map_err(explain::address));
+    }
+
+    fn open_listener(
+        &self,
+        token: Token,
+        addr: SocketAddr,
+        options: &Options,
+    ) -> Result<(Id, SocketAddr)> {
+        let id = Id::new(&self.channel, token)?;
+        id.set_reuse();
+        id.set_tos(options.tos);
+        if addr.is_ipv6() {
+            id.set_ipv6_only(!options.dual_stack);
+        }
+        id.bind(addr)?;
+        id.listen(options.backlog.try_into().unwrap_or(i32::MAX))?;
+        let bound = id.local_addr().unwrap_or(addr);
+        Ok((id, bound))
+    }
+
+    /// A peer asks to connect.
+    pub(super) fn on_request(&mut self, event: CmEvent) {
+        let Some(mut id) = event.incoming else { return };
+        let Some(listening) = self.listeners.get(&event.token) else {
+            return;
+        };
+        let (door, options) = (Arc::clone(&listening.door), listening.options.clone());
+        if door.len() >= options.backlog as usize {
+            let _ = id.reject(&[]);
+            return;
+        }
+        let token = new_token();
+        id.set_token(token);
+        id.set_tos(options.tos);
+        door.put(self.admit(id, token, &options, event.private));
+    }
+
+    fn admit(
+        &mut self,
+        id: Id,
+        token: Token,
+        options: &Options,
+        private: Vec<u8>,
+    ) -> Result<Box<Endpoint>> {
+        let made = Mailbox::new().and_then(|mailbox| {
+            let device = self.device_of(&id)?;
+            let queues = Queues::new(&device, &id, options)?;
+            Ok((Arc::new(mailbox), device, Box::new(queues)))
+        });
+        let (mailbox, device, queues) = made.inspect_err(|_| {
+            let _ = id.reject(&[]);
+        })?;
+        let between = between(&id, &device, None);
+        let endpoint = Endpoint::incoming(token, Arc::clone(&mailbox), &between, options);
+        mailbox.post(News::Ready(queues, between));
+        mailbox.post(News::Request(PrivateData(private)));
+        self.conns
+            .insert(token, Conn::incoming(id, mailbox, device));
+        Ok(Box::new(endpoint))
+    }
+
+    /// The device beneath a listener is gone.
+    pub(super) fn listener_lost(&mut self, token: Token) {
+        if let Some(listening) = self.listeners.get_mut(&token) {
+            listening.id = None;
+            listening.again = Some(Instant::now() + AGAIN);
+        }
+    }
+
+    /// Bind what was lost, where that is possible again.
+    pub(super) fn listen_again(&mut self, now: Instant) {
+        let due: Vec<Token> = self
+            .listeners
+            .iter()
+            .filter(|(_, listening)| listening.again.is_some_and(|again| again <= now))
+            .map(|(token, _)| *token)
+            .collect();
+        for token in due {
+            let Some(mut listening) = self.listeners.remove(&token) else {
+                continue;
+            };
+            match self.open_listener(token, listening.addr, &listening.options) {
+                Ok((id, _)) => {
+                    listening.id = Some(id);
+                    listening.again = None;
+                }
+                Err(_) => listening.again = Some(now + AGAIN),
+            }
+            self.listeners.insert(token, listening);
+        }
+    }
+}

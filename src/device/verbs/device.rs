@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MPL-2.0
+//! One RDMA device as this process uses it: the context and protection domain
+//! that librdmacm opened, and the slabs registered there.
+//!
+//! librdmacm closes the context of a removed device when the last id bound to
+//! it is destroyed. So a [`Context`] keeps an id of its own until everything
+//! that hangs on the context is gone. And close it must: until every process
+//! has, `rdma link delete` waits (neither rxe nor siw can take a device away
+//! from its users).
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rdma_sys as c;
+
+use super::cm::{self, Id};
+use super::control;
+use super::cq::Cq;
+use super::memlock::budget;
+use super::mr::{SlabRegistrar, Use};
+use super::{quirk, sys};
+use crate::device::region::Slab;
+use crate::error::{Error, Result};
+
+/// What lies beneath the verbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// InfiniBand or RoCE.
+    Ib,
+    /// iWARP.
+    Iwarp,
+}
+
+/// What the device allows, as it says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Work requests of a queue.
+    pub(super) queue: u32,
+    /// Entries of a completion queue.
+    pub(super) completions: u32,
+    /// READs under way, as responder and as initiator.
+    pub(super) reads_in: u8,
+    pub(super) reads_out: u8,
+}
+
+/// An open device.
+pub(super) struct Context {
+    verbs: NonNull<c::ibv_context>,
+    pd: NonNull<c::ibv_pd>,
+    name: String,
+    transport: Transport,
+    limits: Limits,
+    fork_safe_pages: bool,
+    gone: AtomicBool,
+    placeholder: Option<Cq>,
+    keeper: Option<Id>,
+}
+
+// SAFETY: libibverbs contexts and PDs may be used from any thread at once; the
+// keeper is touched by `drop` alone.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// The device that `keeper` is bound to.
+    pub(super) fn open(keeper: Id) -> Result<Context> {
+        let verbs = keeper
+            .verbs()
+            .ok_or(Error::Misuse("an id without a device"))?;
+        let pd = keeper.pd().ok_or(Error::Misuse("an id without a device"))?;
+        // SAFETY: the keeper keeps the context open; `device` is valid as long.
+        let device = unsafe { (*verbs.as_ptr()).device };
+        // SAFETY: libibverbs owns the device while a context is open.
+        let transport = match unsafe { (*device).transport_type } {
+            c::ibv_transport_type::IBV_TRANSPORT_IWARP => Transport::Iwarp,
+            _ => Transport::Ib,
+        };
+        // SAFETY: as above.
+        let name = unsafe { c::ibv_get_device_name(device) };
+        // SAFETY: a NUL-terminated string inside the device.
+        let name = unsafe { CStr::from_ptr(name) };
+        let (limits, vendor) = query(verbs)?;
+        let mut context = Context {
+            verbs,
+            pd,
+            name: name.to_string_lossy().into_owned(),
+            transport,
+            limits,
+            // SAFETY: no arguments; it reads a setting of the library.
+            fork_safe_pages: unsafe { c::ibv_is_fork_initialized() } == c::IBV_FORK_UNNEEDED,
+            gone: AtomicBool::new(false),
+            placeholder: None,
+            keeper: Some(keeper),
+        };
+        if vendor == quirk::SIW_VENDOR {
+            context.placeholder = quirk::occupy_forbidden_key(&context);
+        }
+        Ok(context)
+    }
+
+    pub(super) fn verbs(&self) -> NonNull<c::ibv_context> {
+        self.verbs
+    }
+
+    pub(super) fn pd(&self) -> *mut c::ibv_pd {
+        self.pd.as_ptr()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Memory that shares pages with the rest of the program may be
+    /// registered: a fork copies pinned pages (Linux 5.12). Before that a
+    /// child would miss those pages.
+    pub(super) fn may_pin_foreign_pages(&self) -> bool {
+        self.fork_safe_pages
+    }
+
+    /// Where the device tells of itself.
+    pub(super) fn async_fd(&self) -> RawFd {
+        // SAFETY: the keeper keeps the context open.
+        unsafe { (*self.verbs.as_ptr()).async_fd }
+    }
+
+    /// Nothing new is begun on a device that is gone.
+    pub(super) fn alive(&self) -> Result<()> {
+        if self.gone.load(Ordering::Relaxed) {
+            return Err(self.removed());
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        cm::forget_removed_devices();
+    }
+
+    pub(super) fn removed(&self) -> Error {
+        Error::Reset(format!("the RDMA device {} is gone", self.name))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Before the context may close.
+        self.placeholder = None;
+        // Destroying an id may wait: on the control thread, not here.
+        if let Some(keeper) = self.keeper.take() {
+            control::retire(Keeper {
+                id: keeper,
+                gone: self.gone.load(Ordering::Relaxed),
+            });
+        }
+    }
+}
+
+/// The last id of a device, to be destroyed.
+pub(super) struct Keeper {
+    id: Id,
+    gone: bool,
+}
+
+impl Keeper {
+    /// Destroy it; the context of a device that is gone closes by that.
+    pub(super) fn dismiss(self) {
+        if !self.gone || cm::forget_removed_devices() {
+            return;
+        }
+        // librdmacm notices a removed device only while there is another one.
+        // So the context stays open; at least its file must not.
+        let Some(file) = self.id.verbs().and_then(DeviceFile::of) else {
+            return;
+        };
+        drop(self.id);
+        file.close_if_open();
+    }
+}
+
+/// The file of a context, by descriptor.
+struct DeviceFile {
+    commands: RawFd,
+    events: RawFd,
+    identity: (u64, u64),
+}
+
+impl DeviceFile {
+    fn of(verbs: NonNull<c::ibv_context>) -> Option<DeviceFile> {
+        // SAFETY: the id that gave it keeps the context open.
+        let commands = unsafe { (*verbs.as_ptr()).cmd_fd };
+        // SAFETY: as above.
+        let events = unsafe { (*verbs.as_ptr()).async_fd };
+        Some(DeviceFile {
+            commands,
+            events,
+            identity: sys::identity(commands)?,
+        })
+    }
+
+    /// Close it, but keep the descriptors taken: librdmacm will close them too.
+    fn close_if_open(self) {
+        if sys::identity(self.commands) == Some(self.identity) {
+            sys::replace_by_null(self.events);
+            sys::replace_by_null(self.commands);
+        }
+    }
+}
+
+/// What the device allows, and whose it is.
+fn query(verbs: NonNull<c::ibv_context>) -> Result<(Limits, u32)> {
+    // SAFETY: all zeroes is a valid ibv_device_attr.
+    let mut attr: c::ibv_device_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: an open context, and room for the answer.
+    let ret = unsafe { c::ibv_query_device(verbs.as_ptr(), &mut attr) };
+    sys::number("ibv_query_device", ret)?;
+    let reads = |device: i32| device.clamp(1, MOST_READS) as u8;
+    let limits = Limits {
+        queue: u32::try_from(attr.max_qp_wr).unwrap_or(0),
+        completions: u32::try_from(attr.max_cqe).unwrap_or(0),
+        reads_in: reads(attr.max_qp_rd_atom),
+        reads_out: reads(attr.max_qp_init_rd_atom),
+    };
+    Ok((limits, attr.vendor_id))
+}
+
+/// READs under way on a connection at most, each way.
+const MOST_READS: i32 = 16;
+
+/// A device and what is registered there.
+pub(super) struct Device {
+    context: Arc<Context>,
+    slabs: Mutex<HashMap<(Use, usize), Arc<Slab>>>,
+}
+
+impl Device {
+    pub(super) fn new(context: Context) -> Arc<Device> {
+        Arc::new(Device {
+            context: Arc::new(context),
+            slabs: Mutex::new(HashMap::new()),
+        })
+    }
+
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The slab of such slots: one a device, use and size.
+    pub(super) fn slab(&self, purpose: Use, slot_size: usize) -> Arc<Slab> {
+        let mut slabs = self.slabs.lock().unwrap_or_else(|e| e.into_inner());
+        let slab = slabs.entry((purpose, slot_size)).or_insert_with(|| {
+            let registrar = SlabRegistrar {
+                context: Arc::clone(&self.context),
+                purpose,
+            };
+            let slots = (budget().block_bytes() / slot_size.max(1)).max(1);
+            // The process's budget is the cap: the registrar draws on it.
+            Slab::new(slot_size, slots, usize::MAX, Box::new(registrar))
+        });
+        Arc::clone(slab)
+    }
+}

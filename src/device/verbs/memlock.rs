@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MPL-2.0
+//! How much memory may be pinned: one budget for the process, read off
+//! RLIMIT_MEMLOCK at first use, so that an unprivileged user with the usual
+//! limit of 8 MiB gets smaller slots rather than ENOMEM.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+
+use crate::device::Options;
+use crate::error::{Error, Result};
+
+const MIB: usize = 1 << 20;
+/// What is pinned at most where the limit does not bind.
+const MOST: usize = 256 * MIB;
+/// At or below this limit, slots and windows shrink.
+const SMALL_LIMIT: usize = 8 * MIB;
+/// Whole pages, so that the little there is goes all to slots.
+const SMALL_SLOT: usize = 4096;
+const SMALL_RECVS: u16 = 8;
+const SMALL_SENDS: u16 = 16;
+/// CAP_IPC_LOCK: the kernel does not hold its bearer to the limit.
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Bytes that may be pinned, and are.
+pub(super) struct Budget {
+    limit: Option<usize>,
+    cap: AtomicUsize,
+    pinned: AtomicUsize,
+    complaint: OnceLock<String>,
+}
+
+/// A share of the budget, given back on drop.
+pub(super) struct Lease {
+    budget: &'static Budget,
+    bytes: usize,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.budget.pinned.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The budget of this process.
+pub(super) fn budget() -> &'static Budget {
+    static BUDGET: OnceLock<Budget> = OnceLock::new();
+    BUDGET.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Budget::new(limit_of(&status), pinned_of(&status))
+    })
+}
+
+impl Budget {
+    fn new(limit: Option<usize>, already: usize) -> Budget {
+        let cap = match limit {
+            Some(limit) => (limit.saturating_sub(already) / 4 * 3).min(MOST),
+            None => MOST,
+        };
+        Budget {
+            limit,
+            cap: AtomicUsize::new(cap),
+            pinned: AtomicUsize::new(0),
+            complaint: OnceLock::new(),
+        }
+    }
+
+    /// Take `bytes`; `Limit` when they are not to be had.
+    pub(super) fn lease(&'static self, bytes: usize) -> Result<Lease> {
+        let cap = self.cap.load(Ordering::Relaxed);
+        self.pinned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pinned| {
+                pinned.checked_add(bytes).filter(|&sum| sum <= cap)
+            })
+            .map_err(|_| self.complain())?;
+        Ok(Lease {
+            budget: self,
+            bytes,
+        })
+    }
+
+    /// The kernel refused to pin more although the budget allowed it: hold on to what is pinned now.
+    pub(super) fn kernel_refused(&'static self) -> Error {
+        let pinned = self.pinned.load(Ordering::Relaxed);
+        self.cap.fetch_min(pinned, Ordering::Relaxed);
+        self.complain()
+    }
+
+    /// The error of one who cannot do with less.
+    pub(super) fn exhausted(&'static self) -> Error {
+        self.complain()
+    }
+
+    /// Pinned by us now.
+    pub(super) fn pinned(&self) -> usize {
+        self.pinned.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of one registration: small under a small budget.
+    pub(super) fn block_bytes(&self) -> usize {
+        (self.cap.load(Ordering::Relaxed) / 32).min(256 * 1024)
+    }
+
+    fn complain(&'static self) -> Error {
+        Error::Limit(self.complaint.get_or_init(|| {
+            let limit = match self.limit {
+                Some(limit) => format!("RLIMIT_MEMLOCK is {} KiB", limit / 1024),
+                None => "RLIMIT_MEMLOCK does not bind".into(),
+            };
+            format!(
+                "memory that may be pinned for RDMA: {} KiB of {} KiB in use ({limit}; raise it \
+                 with ulimit -l or LimitMEMLOCK=, or use fewer connections)",
+                self.pinned() / 1024,
+                self.cap.load(Ordering::Relaxed) / 1024,
+            )
+        }))
+    }
+
+    fn fit(&self, options: &mut Options) {
+        if self.limit.is_some_and(|limit| limit <= SMALL_LIMIT) {
+            options.slot_size = options.slot_size.min(SMALL_SLOT);
+            options.recv_depth = options.recv_depth.min(SMALL_RECVS);
+            options.send_depth = options.send_depth.min(SMALL_SENDS);
+        }
+    }
+}
+
+/// Shrink slots and windows to what this process may pin. To be asked before
+/// slot size and depths are told to a peer.
+pub fn fit(options: &mut Options) {
+    budget().fit(options);
+}
+
+/// RLIMIT_MEMLOCK in bytes; `None` where it does not bind.
+fn limit_of(status: &str) -> Option<usize> {
+    let capable = field(status, "CapEff:")
+        .and_then(|hex| u64::from_str_radix(hex, 16).ok())
+        .is_some_and(|caps| caps >> CAP_IPC_LOCK & 1 == 1);
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for writes.
+    let ret = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    if capable || ret != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    usize::try_from(limit.rlim_cur).ok()
+}
+
+/// Bytes that others in this process have locked or pinned already.
+fn pinned_of(status: &str) -> usize {
+    let kib = |name| {
+        field(status, name)
+            .and_then(|number| number.parse::<usize>().ok())
+            .unwrap_or(0)
+    };
+    (kib("VmLck:") + kib("VmPin:")) * 1024
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaked(limit: Option<usize>, already: usize) -> &'static Budget {
+        Box::leak(Box::new(Budget::new(limit, already)))
+    }
+
+    #[test]
+    fn three_quarters_of_the_limit_are_ours() {
+        let budget = leaked(Some(8 * MIB), 0);
+        let all = budget.lease(6 * MIB).unwrap();
+        let Err(Error::Limit(text)) = budget.lease(1) else {
+            panic!("more than the cap");
+        };
+        assert!(
+            text.contains("6144 KiB of 6144") && text.contains("is 8192 KiB"),
+            "{text}"
+        );
+        drop(all);
+        assert!(budget.lease(6 * MIB).is_ok());
+    }
+
+    #[test]
+    fn what_others_pinned_is_not_ours() {
+        assert!(leaked(Some(8 * MIB), 4 * MIB).lease(4 * MIB).is_err());
+        assert!(leaked(Some(8 * MIB), 9 * MIB).lease(1).is_err());
+    }
+
+    #[test]
+    fn without_a_limit_there_still_is_a_cap() {
+        let budget = leaked(None, 0);
+        assert!(budget.lease(MOST + 1).is_err());
+        assert!(budget.lease(usize::MAX).is_err());
+        let mut options = Options::default();
+        budget.fit(&mut options);
+        assert_eq!(options, Options::default());
+    }
+
+    #[test]
+    fn a_small_limit_shrinks_slots_and_windows() {
+        let mut options = Options::default();
+        leaked(Some(8 * MIB), 0).fit(&mut options);
+        assert_eq!(
+            (options.slot_size, options.recv_depth, options.send_depth),
+            (4096, 8, 16)
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_sets_the_cap() {
+        let budget = leaked(None, 0);
+        let held = budget.lease(MIB).unwrap();
+        assert!(matches!(budget.kernel_refused(), Error::Limit(_)));
+        assert!(budget.lease(1).is_err());
+        drop(held);
+        assert!(budget.lease(MIB).is_ok());
+    }
+
+    #[test]
+    fn the_status_file_is_read() {
+        let status = "Name:\tx\nVmLck:\t      12 kB\nVmPin:\t 4 kB\nCapEff:\t0000000000004000\n";
+        assert_eq!(pinned_of(status), 16 * 1024);
+        assert_eq!(limit_of(status), None);
+        assert_eq!(pinned_of(""), 0);
+    }
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MPL-2.0
+//! The work queues of one connection as its endpoint keeps book of them: which
+//! slot is posted where, and what a completion sets free.
+//!
+//! Completions of a queue come in the order of its work requests. A work
+//! request's id is the connection's generation and a sequence number, so that a
+//! completion that is not of a request under way is recognised and dropped.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use super::cm::Id;
+use super::cq::{Completions, Done, Outcome};
+use super::device::Device;
+use super::mr::{Region, Use};
+use super::qp::{Attributes, Kind, Piece, Qp, Work, BATCH};
+use crate::device::region::{Filled, Free, Posted, Slab};
+use crate::device::{Options, Remote};
+use crate::error::{Error, Result};
+
+/// READs posted at once; more wait here.
+const READS: u16 = 16;
+
+/// Completions that were of no request under way. None, if all devices are sane.
+pub(super) static STALE: AtomicU64 = AtomicU64::new(0);
+
+/// What completions told.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) received: Vec<Filled>,
+    pub(super) sent: u16,
+    pub(super) reads: Vec<u64>,
+    /// The first failure that is not a mere flush: status and vendor code.
+    pub(super) failure: Option<(u32, u32)>,
+    /// Work was flushed: the queue pair is in its error state.
+    pub(super) flushed: bool,
+}
+
+enum Entry {
+    /// The slot, unless the device copied it.
+    Send(#[allow(dead_code)] Option<Posted>),
+    Read(u64, #[allow(dead_code)] Region),
+}
+
+struct WaitingRead {
+    region: Region,
+    piece: Piece,
+    from: Remote,
+    token: u64,
+}
+
+/// Queue pair, completion queues, and what is posted to them.
+///
+/// The queue pair itself belongs to the connection's id, on the control
+/// thread, which destroys the id first and this after it; so the slots in here
+/// outlive the device's use of them.
+pub(super) struct Queues {
+    qp: Qp,
+    completions: Completions,
+    recvs: VecDeque<(u32, Posted)>,
+    sends: VecDeque<(u32, Entry)>,
+    /// Not yet handed to the device: the latest of `sends`.
+    held: Vec<Work>,
+    waiting: VecDeque<WaitingRead>,
+    /// SENDs posted and not told complete; READs likewise.
+    sends_out: u16,
+    reads_out: u16,
+    generation: u32,
+    next_recv: u32,
+    next_send: u32,
+    recv_slab: Arc<Slab>,
+    send_slab: Arc<Slab>,
+    recv_depth: u16,
+    send_depth: u16,
+    device: Arc<Device>,
+}
+
+impl Queues {
+    /// Create completion queues and the queue pair of `id`, each large enough
+    /// for everything that may be posted.
+    pub(super) fn new(device: &Arc<Device>, id: &Id, options: &Options) -> Result<Queues> {
+        static GENERATION: AtomicU32 = AtomicU32::new(0);
+        let context = device.context();
+        context.alive()?;
+        let recvs = u32::from(options.recv_depth);
+        let sends = u32::from(options.send_depth) + u32::from(READS);
+        if recvs.max(sends) > context.limits().queue {
+            return Err(Error::Limit("work requests of a queue of the RDMA device"));
+        }
+        let completions = Completions::new(context, recvs, sends)?;
+        let qp = Qp::create(id, &completions, recvs, sends)?;
+        Ok(Queues {
+            qp,
+            completions,
+            recvs: VecDeque::new(),
+            sends: VecDeque::new(),
+            held: Vec::new(),
+            waiting: VecDeque::new(),
+            sends_out: 0,
+            reads_out: 0,
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            next_recv: 0,
+            next_send: 0,
+            recv_slab: device.slab(Use::Recv, options.slot_size),
+            send_slab: device.slab(Use::Send, options.slot_size),
+            recv_depth: options.recv_depth,
+            send_depth: options.send_depth,
+            device: Arc::clone(device),
+        })
+    }
+
+    pub(super) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    pub(super) fn fd(&self) -> std::os::fd::RawFd {
+        self.completions.fd()
+    }
+
+    /// SENDs posted and not told complete.
+    pub(super) fn sends_out(&self) -> u16 {
+        self.sends_out
+    }
+
+    /// Receives posted and not filled.
+    pub(super) fn recvs_out(&self) -> u16 {
+        self.recvs.len() as u16
+    }
+
+    /// The sequence number of the oldest send under way.
+    pub(super) fn oldest(&self) -> Option<u32> {
+        self.sends.front().map(|(seq, _)| *seq)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.sends_out < self.send_depth
+    }
+
+    pub(super) fn attributes(&self) -> Result<Attributes> {
+        self.qp.attributes()
+    }
+
+    /// Post up to `n` receives; how many were. Fewer than asked: memory is capped.
+    pub(super) fn post_recvs(&mut self, n: u16) -> Result<u16> {
+        let room = usize::from(self.recv_depth).saturating_sub(self.recvs.len());
+        let n = usize::from(n).min(room);
+        let mut posted = 0;
+        while posted < n {
+            let mut batch = [(0, Piece::default()); BATCH];
+            let want = (n - posted).min(BATCH);
+            let got = self.stage_recvs(&mut batch[..want])?;
+            self.qp.post_recvs(&batch[..got])?;
+            posted += got;
+            if got < want {
+                break;
+            }
+        }
+        Ok(posted as u16)
+    }
+
+    fn stage_recvs(&mut self, batch: &mut [(u64, Piece)]) -> Result<usize> {
+        for (got, place) in batch.iter_mut().enumerate() {
+            let Some(slot) = or_capped(self.recv_slab.take())? else {
+                return Ok(got);
+            };
+            let slot = slot.post();
+            *place = (
+                self.wr_id(self.next_recv),
+                Piece::of(&slot, slot.capacity()),
+            );
+            self.recvs.push_back((self.next_recv, slot));
+            self.next_recv = self.next_recv.wrapping_add(1);
+        }
+        Ok(batch.len())
+    }
+
+    /// A slot to send from; `None`: memory is capped.
+    pub(super) fn take_slot(&self) -> Result<Option<Free>> {
+        or_capped(self.send_slab.take())
+    }
+
+    /// Put a SEND in the queue; held until `flush`, or until a batch is full.
+    pub(super) fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
+        if !self.has_room() {
+            return Err(Error::Misuse("more sends than the queue holds"));
+        }
+        let slot = slot.post();
+        let work = Work {
+            wr_id: self.wr_id(self.next_send),
+            piece: Piece::of(&slot, len),
+            kind: Kind::Send,
+            signaled: false,
+        };
+        self.sends_out += 1;
+        self.hold(work, Entry::Send(Some(slot)))
+    }
+
+    /// READ into a registered region.
+    pub(super) fn post_read(
+        &mut self,
+        region: Region,
+        addr: u64,
+        from: Remote,
+        token: u64,
+    ) -> Result<()> {
+        let piece = Piece {
+            addr,
+            len: from.len,
+            key: region.local_key(),
+        };
+        self.waiting.push_back(WaitingRead {
+            region,
+            piece,
+            from,
+            token,
+        });
+        self.start_reads()
+    }
+
+    fn start_reads(&mut self) -> Result<()> {
+        while self.reads_out < READS {
+            let Some(read) = self.waiting.pop_front() else {
+                break;
+            };
+            let work = Work {
+                wr_id: self.wr_id(self.next_send),
+                piece: read.piece,
+                kind: Kind::Read {
+                    addr: read.from.addr,
+                    key: read.from.key,
+                },
+                signaled: true,
+            };
+            self.reads_out += 1;
+            self.hold(work, Entry::Read(read.token, read.region))?;
+        }
+        self.flush()
+    }
+
+    fn hold(&mut self, work: Work, entry: Entry) -> Result<()> {
+        self.sends.push_back((self.next_send, entry));
+        self.next_send = self.next_send.wrapping_add(1);
+        self.held.push(work);
+        if self.held.len() == BATCH {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Hand what is held to the device. The last of a batch is signaled: it
+    /// tells of all before it, and no send is ever left without an end.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let Some(last) = self.held.last_mut() else {
+            return Ok(());
+        };
+        last.signaled = true;
+        self.qp.post_sends(&self.held)?;
+        // What the device copied is free already.
+        let first = self.sends.len() - self.held.len();
+        for (work, (_, entry)) in self.held.iter().zip(self.sends.range_mut(first..)) {
+            if let Entry::Send(slot) = entry {
+                if self.qp.takes_inline(work.piece.len as usize) {
+                    *slot = None;
+                }
+            }
+        }
+        self.held.clear();
+        Ok(())
+    }
+
+    /// Take in all completions. `wants_sends`: the descriptor must tell of the
+    /// next finished send too; it always tells of the next receive.
+    pub(super) fn poll(&mut self, told: &mut Told, wants_sends: bool) -> Result<()> {
+        self.completions.take_events();
+        loop {
+            self.poll_recvs(told)?;
+            self.poll_sends(told)?;
+            let recv = self.completions.recv.arm()?;
+            let send = (wants_sends || self.reads_out > 0) && self.completions.send.arm()?;
+            // What completed before it was armed makes no event.
+            if !recv && !send {
+                break;
+            }
+        }
+        if !self.waiting.is_empty() {
+            self.start_reads()?;
+        }
+        Ok(())
+    }
+
+    /// Take in finished sends alone; `arm` to be woken by the next.
+    pub(super) fn reap(&mut self, told: &mut Told, arm: bool) -> Result<()> {
+        self.poll_sends(told)?;
+        if arm && self.completions.send.arm()? {
+            self.poll_sends(told)?;
+        }
+        Ok(())
+    }
+
+    fn poll_recvs(&mut self, told: &mut Told) -> Result<()> {
+        let Queues {
+            completions,
+            recvs,
+            generation,
+            ..
+        } = self;
+        let mut torn = false;
+        completions.recv.poll(|done| {
+            let is_next = recvs
+                .front()
+                .is_some_and(|(seq, _)| id(*generation, *seq) == done.wr_id);
+            if !is_next {
+                STALE.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            let slot = recvs.pop_front().map(|(_, slot)| slot);
+            match (done.outcome, slot) {
+                (Outcome::Bytes(n), Some(slot)) if n as usize <= slot.capacity() => {
+                    told.received.push(slot.filled(n as usize));
+                }
+                (Outcome::Bytes(_), _) => torn = true,
+                (Outcome::Failed { status, vendor }, _) => told.fail(status, vendor),
+            }
+        })?;
+        if torn {
+            return Err(Error::Malformed("a receive longer than its slot"));
+        }
+        Ok(())
+    }
+
+    fn poll_sends(&mut self, told: &mut Told) -> Result<()> {
+        let Queues {
+            completions,
+            sends,
+            generation,
+            sends_out,
+            reads_out,
+            ..
+        } = self;
+        completions.send.poll(|done| {
+            let Some(count) = position(sends, *generation, &done) else {
+                STALE.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let failed = match done.outcome {
+                Outcome::Bytes(_) => false,
+                Outcome::Failed { status, vendor } => {
+                    told.fail(status, vendor);
+                    true
+                }
+            };
+            // Those before it had no completion of their own: they went well.
+            for (at, (_, entry)) in sends.drain(..=count).enumerate() {
+                let failed = failed && at == count;
+                match entry {
+                    Entry::Send(_) => {
+                        *sends_out -= 1;
+                        told.sent += u16::from(!failed);
+                    }
+                    Entry::Read(token, _) => {
+                        *reads_out -= 1;
+                        if !failed {
+                            told.reads.push(token);
+                        }
+                    }
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Stop the device's use of memory that is not ours: READs under way end,
+    /// their registrations go. Only good for dropping afterwards.
+    pub(super) fn quiesce(&mut self) {
+        self.waiting.clear();
+        if self.reads_out > 0 {
+            // A queue pair that is in error already says so; all the same to us.
+            let _ = self.qp.fail();
+            // Deregistered here, while their memory is still vouched for.
+            self.sends
+                .retain(|(_, entry)| matches!(entry, Entry::Send(_)));
+        }
+    }
+
+    /// Stop all work, so that memory lent to the peer can be taken back.
+    pub(super) fn fail(&self) {
+        let _ = self.qp.fail();
+    }
+
+    fn wr_id(&self, seq: u32) -> u64 {
+        id(self.generation, seq)
+    }
+}
+
+impl Told {
+    fn fail(&mut self, status: u32, vendor: u32) {
+        if status == rdma_sys::ibv_wc_status::IBV_WC_WR_FLUSH_ERR {
+            self.flushed = true;
+        } else {
+            self.failure.get_or_insert((status, vendor));
+        }
+    }
+}
+
+impl Piece {
+    fn of(slot: &Posted, len: usize) -> Piece {
+        Piece {
+            addr: slot.addr().as_ptr() as u64,
+            len: len as u32,
+            key: slot.key(),
+        }
+    }
+}
+
+fn id(generation: u32, seq: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(seq)
+}
+
+/// Where in the queue a completion's request is.
+fn position(sends: &VecDeque<(u32, Entry)>, generation: u32, done: &Done) -> Option<usize> {
+    let (first, _) = sends.front()?;
+    let seq = done.wr_id as u32;
+    let at = seq.wrapping_sub(*first) as usize;
+    (done.wr_id == id(generation, seq) && at < sends.len()).then_some(at)
+}
+
+/// A cap that is met is no error here: `None`.
+fn or_capped(taken: Result<Option<Free>>) -> Result<Option<Free>> {
+    match taken {
+        Err(Error::Limit(_)) => Ok(None),
+        other => other,
+    }
+}

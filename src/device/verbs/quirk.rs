@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MPL-2.0
+//! What single drivers need.
+
+use super::cq::Cq;
+use super::device::Context;
+
+/// siw's vendor id in its device attributes.
+pub(super) const SIW_VENDOR: u32 = 0x62_6d74;
+
+/// siw's kernel part hands out the lowest free page offset as the key by which
+/// a queue is mapped; its user part takes the key 0x90000 (page 0x90) for
+/// "none" and gives up. So a process could have some 36 connections, and no
+/// more until one of them goes. A queue that spans that page but does not begin
+/// there keeps it from being handed out for good.
+///
+/// On a fresh context the pages are 0 and up. Completion queues take 32 bytes
+/// an entry and 8 more: 129 pages, 9, and 3 bring the next one to page 0x8d.
+pub(super) fn occupy_forbidden_key(context: &Context) -> Option<Cq> {
+    const BEFORE: [u32; 3] = [16384, 1024, 256];
+    const ACROSS: u32 = 512;
+    let before = BEFORE.map(|entries| Cq::silent(context, entries));
+    let across = Cq::silent(context, ACROSS);
+    drop(before);
+    // Without it there is only the limit.
+    across.ok()
+}

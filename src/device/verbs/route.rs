@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MPL-2.0
+//! Which RDMA device, if any, serves a way: what `auto` asks before it chooses.
+//!
+//! rdma-core complains on standard error where there is no RDMA at all, so the
+//! kernel's own lists are looked at first.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+
+use rdma_sys as c;
+
+use super::addr;
+use super::cm::Id;
+use super::control::{self, Job};
+
+const DEVICES: &str = "/sys/class/infiniband";
+
+/// Whether the machine has an RDMA device that this process may use.
+pub fn any_device() -> bool {
+    let listed = fs::read_dir(DEVICES).is_ok_and(|mut devices| devices.next().is_some());
+    listed && Path::new("/dev/infiniband/rdma_cm").exists() && control::usable()
+}
+
+/// Name of the RDMA device on the way to `to` (from `source`, if given).
+/// Looks up routes and addresses; asks nobody else.
+pub fn available(to: SocketAddr, source: Option<SocketAddr>) -> Option<String> {
+    if !any_device() || control::start().is_err() {
+        return None;
+    }
+    let given = source
+        .map(|source| source.ip())
+        .filter(|ip| !ip.is_unspecified());
+    device_at(match given {
+        Some(ip) => ip,
+        None => local_towards(to)?,
+    })
+}
+
+/// Name of the RDMA device that has this local address.
+fn device_at(local: IpAddr) -> Option<String> {
+    let id = Id::without_events().ok()?;
+    id.bind(SocketAddr::new(local, 0)).ok()?;
+    let verbs = id.verbs()?;
+    // SAFETY: the context is open as long as the id is bound to it.
+    let device = unsafe { (*verbs.as_ptr()).device };
+    // SAFETY: libibverbs owns the device while a context is open.
+    let name = unsafe { c::ibv_get_device_name(device) };
+    // SAFETY: a NUL-terminated string inside the device.
+    let name = unsafe { CStr::from_ptr(name) };
+    let name = name.to_string_lossy().into_owned();
+    // The look opened the device: from now on somebody must watch over it.
+    control::submit(Job::Seen(id));
+    Some(name)
+}
+
+/// The local address that the route to `to` starts from. Sends nothing.
+fn local_towards(to: SocketAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind(addr::unspecified(to)).ok()?;
+    socket.connect(to).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// The network interface of an RDMA device, so that a device may be named
+/// where an interface may.
+pub fn interface_of(device: &str) -> Option<String> {
+    if device.is_empty() || device.contains('/') || device.starts_with('.') {
+        return None;
+    }
+    let ports = fs::read_dir(Path::new(DEVICES).join(device).join("ports")).ok()?;
+    ports
+        .flatten()
+        .find_map(|port| interface_of_gids(&port.path()).or_else(|| interface_of_mac(&port.path())))
+}
+
+/// RoCE: each GID names its interface.
+fn interface_of_gids(port: &Path) -> Option<String> {
+    let indices = fs::read_dir(port.join("gid_attrs/ndevs")).ok()?;
+    let mut indices: Vec<_> = indices.flatten().map(|index| index.path()).collect();
+    indices.sort_by_key(|path| path.as_os_str().len());
+    // An index without an entry cannot be read.
+    indices.iter().find_map(|index| {
+        let name = fs::read_to_string(index).ok()?;
+        Some(name.trim().to_string()).filter(|name| !name.is_empty())
+    })
+}
+
+/// iWARP: the GID begins with the interface's hardware address.
+fn interface_of_mac(port: &Path) -> Option<String> {
+    let gid = fs::read_to_string(port.join("gids/0")).ok()?;
+    let digits: String = gid
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(12)
+        .collect();
+    let interfaces = fs::read_dir("/sys/class/net").ok()?;
+    interfaces.flatten().find_map(|interface| {
+        let mac = fs::read_to_string(interface.path().join("address")).ok()?;
+        let same = mac.trim().replace(':', "") == digits;
+        same.then(|| interface.file_name().to_string_lossy().into_owned())
+    })
+}
+
+/// An address of a network interface, or of an RDMA device's, of the family of `like`.
+pub fn address_of(interface: &str, like: SocketAddr) -> Option<IpAddr> {
+    let interface = interface_of(interface).unwrap_or_else(|| interface.to_string());
+    let wanted = CString::new(interface).ok()?;
+    let mut list = std::ptr::null_mut();
+    // SAFETY: room for the answer.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return None;
+    }
+    let mut found = None;
+    let mut next = list;
+    while !next.is_null() && found.is_none() {
+        // SAFETY: an entry of the list, which is freed below.
+        let entry = unsafe { &*next };
+        next = entry.ifa_next;
+        // SAFETY: a NUL-terminated string of the list.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if name == wanted.as_c_str() {
+            found = address(entry).filter(|ip| ip.is_ipv4() == like.is_ipv4());
+        }
+    }
+    // SAFETY: made by getifaddrs, freed once.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+fn address(entry: &libc::ifaddrs) -> Option<IpAddr> {
+    // SAFETY: null, or a socket address that lives as long as the list.
+    let family = i32::from(unsafe { entry.ifa_addr.as_ref() }?.sa_family);
+    let size = match family {
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+        _ => return None,
+    };
+    // SAFETY: all zeroes is a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let to = std::ptr::addr_of_mut!(storage).cast::<u8>();
+    // SAFETY: an address of this family has this size, and the storage more.
+    unsafe { std::ptr::copy_nonoverlapping(entry.ifa_addr.cast(), to, size) };
+    Some(addr::parse(&storage)?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_has_its_address() {
+        let like: SocketAddr = "1.2.3.4:5".parse().unwrap();
+        assert_eq!(address_of("lo", like), Some("127.0.0.1".parse().unwrap()));
+        assert_eq!(address_of("no-such-interface", like), None);
+        assert_eq!(interface_of("../lo"), None);
+        assert_eq!(interface_of(""), None);
+    }
+
+    #[test]
+    fn no_rdma_device_serves_the_loopback() {
+        assert_eq!(available("127.0.0.1:9".parse().unwrap(), None), None);
+    }
+}

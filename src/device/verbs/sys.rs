@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MPL-2.0
+//! What the kernel gives to wake a thread and to wait: an eventfd and an
+//! epoll descriptor; and the two ways in which C tells failure.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use libc::c_int;
+
+use crate::error::{Error, Result};
+
+/// The calling thread's errno as an error.
+pub(super) fn last(op: &'static str) -> Error {
+    crate::os::failed(op, &io::Error::last_os_error())
+}
+
+/// The result of a call that answers 0, or -1 with errno.
+pub(super) fn checked(op: &'static str, ret: c_int) -> Result<()> {
+    if ret < 0 {
+        return Err(last(op));
+    }
+    Ok(())
+}
+
+/// The result of a call that answers 0 or an errno value (most of libibverbs;
+/// some providers answer -1 with errno instead).
+pub(super) fn number(op: &'static str, ret: c_int) -> Result<()> {
+    match ret {
+        0 => Ok(()),
+        code if code > 0 => Err(Error::Device { op, code }),
+        _ => Err(last(op)),
+    }
+}
+
+/// An eventfd: readable from the first `ring` until `silence`.
+pub(super) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(super) fn new() -> Result<Bell> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        checked("eventfd", fd)?;
+        // SAFETY: just opened, and ours alone.
+        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(super) fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes. It fails only when the counter is full: then it rings already.
+        unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    pub(super) fn silence(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: eight writable bytes. It fails only when it does not ring.
+        unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// An epoll descriptor that waits for readability.
+pub(super) struct Watch(OwnedFd);
+
+impl Watch {
+    pub(super) fn new() -> Result<Watch> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        checked("epoll_create1", fd)?;
+        // SAFETY: just opened, and ours alone.
+        Ok(Watch(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(super) fn add(&self, fd: RawFd, key: u64) -> Result<()> {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: key,
+        };
+        // SAFETY: `event` is valid for the call.
+        let ret = unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
+        checked("epoll_ctl", ret)
+    }
+
+    pub(super) fn remove(&self, fd: RawFd) {
+        // SAFETY: removal reads no event.
+        unsafe {
+            libc::epoll_ctl(
+                self.fd(),
+                libc::EPOLL_CTL_DEL,
+                fd,
+                std::ptr::null_mut::<libc::epoll_event>(),
+            )
+        };
+    }
+
+    /// Keys of what is readable within `timeout_ms` (-1: wait for ever).
+    pub(super) fn wait(&self, timeout_ms: c_int) -> Vec<u64> {
+        const ROOM: usize = 16;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; ROOM];
+        // SAFETY: room for the number of events told.
+        let n =
+            unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), ROOM as c_int, timeout_ms) };
+        let n = usize::try_from(n).unwrap_or(0);
+        events[..n].iter().map(|event| event.u64).collect()
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Make a descriptor non-blocking.
+pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
+    // SAFETY: no pointers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    checked("fcntl", flags)?;
+    // SAFETY: no pointers.
+    let ret = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
+    checked("fcntl", ret)
+}
+
+/// What tells an open file from another that has its number later.
+pub(super) fn identity(fd: RawFd) -> Option<(u64, u64)> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: room for the answer.
+    let ret = unsafe { libc::fstat(fd, stat.as_mut_ptr()) };
+    if ret != 0 {
+        return None;
+    }
+    // SAFETY: written by the call above.
+    let stat = unsafe { stat.assume_init() };
+    Some((stat.st_rdev, stat.st_ino))
+}
+
+/// Close the file behind a descriptor that others will still close themselves.
+pub(super) fn replace_by_null(fd: RawFd) {
+    if let Ok(null) = std::fs::File::open("/dev/null") {
+        // SAFETY: no pointers.
+        unsafe { libc::dup3(null.as_raw_fd(), fd, libc::O_CLOEXEC) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_is_heard_through_a_watch_until_silenced() {
+        let (bell, watch) = (Bell::new().unwrap(), Watch::new().unwrap());
+        watch.add(bell.fd(), 7).unwrap();
+        assert!(watch.wait(0).is_empty());
+        bell.ring();
+        bell.ring();
+        assert_eq!(watch.wait(0), [7]);
+        assert_eq!(watch.wait(0), [7]);
+        bell.silence();
+        assert!(watch.wait(0).is_empty());
+        bell.ring();
+        watch.remove(bell.fd());
+        assert!(watch.wait(0).is_empty());
+    }
+
+    #[test]
+    fn a_replaced_descriptor_is_another_file() {
+        let bell = Bell::new().unwrap();
+        let before = identity(bell.fd()).unwrap();
+        replace_by_null(bell.fd());
+        assert_ne!(identity(bell.fd()), Some(before));
+        assert_eq!(identity(-1), None);
+    }
+
+    #[test]
+    fn both_ways_to_fail_are_understood() {
+        assert_eq!(number("x", 0), Ok(()));
+        let denied = Error::Device {
+            op: "x",
+            code: libc::EACCES,
+        };
+        assert_eq!(number("x", libc::EACCES), Err(denied));
+        assert!(checked("x", 3).is_ok());
+        assert!(set_nonblocking(-1).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MPL-2.0
+//! The devices at their own door, over the kernel's RDMA drivers in the lab's
+//! VM: verbs against verbs, and verbs against soft. One test a call:
+//!
+//!     EP_ADDR=10.77.0.2 EP_SOURCE=10.77.0.1 vm_endpoint TEST
+//!
+//! EP_SERVER and EP_CLIENT choose the device (`verbs`, the default, or `soft`).
+//! Both ends are in this process, so that one log tells of both; tests that
+//! kill a peer start it as a process of its own.
+
+#![allow(unsafe_code)]
+
+mod basic;
+mod failure;
+mod pair;
+mod resources;
+
+use pair::Lab;
+
+type Test = fn(&Lab);
+
+const TESTS: &[(&str, Test)] = &[
+    ("handshake", basic::handshake),
+    ("reject", basic::reject),
+    ("refused", basic::refused),
+    ("in_use", basic::in_use),
+    ("sizes", basic::sizes),
+    ("stream", basic::stream),
+    ("window", basic::window),
+    ("read", basic::read),
+    ("hidden", basic::hidden),
+    ("part", basic::part),
+    ("dropped", basic::dropped),
+    ("attributes", basic::attributes),
+    ("wildcard", basic::wildcard),
+    ("cycles", resources::cycles),
+    ("crowd", resources::crowd),
+    ("memlock", resources::memlock),
+    ("fork", resources::fork),
+    ("killed", failure::killed),
+    ("stopped", failure::stopped),
+    ("removed", failure::removed),
+    ("cut", failure::cut),
+    ("blip", failure::blip),
+    ("gone_unseen", failure::gone_unseen),
+];
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let name = args.next().unwrap_or_default();
+    if std::env::var_os("LAB_RESULTS").is_none() {
+        println!("skipped: to be run in the lab, by tests/vm/run");
+        return;
+    }
+    let lab = Lab::of_environment();
+    if name == "peer" {
+        failure::peer(&lab, &args.collect::<Vec<_>>());
+        return;
+    }
+    let Some((_, test)) = TESTS.iter().find(|(known, _)| *known == name) else {
+        eprintln!("no test {name:?}");
+        std::process::exit(2);
+    };
+    test(&lab);
+    pair::audit();
+    println!("ok {name}");
+}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MPL-2.0
+# shellcheck shell=bash
+# The verbs device at its own door: each test of tests/vm/endpoint over rxe and siw.
+# VM_ENDPOINT is the program.
+# lab-timeout: 120
+
+on_rxe() {
+    lab_rxe
+    export EP_ADDR=10.77.0.2 EP_SOURCE=10.77.0.1
+    $VM_ENDPOINT "$1"
+}
+
+on_siw() {
+    lab_siw
+    export EP_ADDR=10.78.0.1
+    $VM_ENDPOINT "$1"
+}
+
+# `limited on_rxe BYTES`: as a user who may pin no more.
+limited() {
+    local program=$VM_ENDPOINT
+    VM_ENDPOINT="lab_unprivileged $2 $program"
+    "lab_${1#on_}"
+    $1 memlock
+}
+
+on_rxe_v6() {
+    lab_rxe
+    export EP_ADDR=fd77::1
+    $VM_ENDPOINT "$1"
+}
+
+test_rxe_handshake() { on_rxe handshake; }
+test_rxe_reject() { on_rxe reject; }
+test_rxe_refused() { on_rxe refused; }
+test_rxe_in_use() { on_rxe in_use; }
+test_rxe_sizes() { on_rxe sizes; }
+test_rxe_stream() { on_rxe stream; }
+test_rxe_window() { on_rxe window; }
+test_rxe_read() { on_rxe read; }
+test_rxe_hidden() { on_rxe hidden; }
+test_rxe_part() { on_rxe part; }
+test_rxe_dropped() { on_rxe dropped; }
+test_rxe_attributes() { on_rxe attributes; }
+test_rxe_wildcard() { on_rxe wildcard; }
+test_rxe_v6_handshake() { on_rxe_v6 handshake; }
+test_rxe_v6_stream() { on_rxe_v6 stream; }
+test_rxe_cycles() { on_rxe cycles; }
+test_rxe_crowd() { on_rxe crowd; }
+test_rxe_fork() { on_rxe fork; }
+test_rxe_killed() { on_rxe killed; }
+test_rxe_stopped() { on_rxe stopped; }
+test_rxe_blip() { on_rxe blip; }
+test_rxe_gone_unseen() { on_rxe gone_unseen; }
+test_rxe_memlock_64k() { limited on_rxe 65536; }
+test_rxe_memlock_1m() { limited on_rxe 1048576; }
+test_rxe_memlock_8m() { limited on_rxe 8388608; }
+test_siw_handshake() { on_siw handshake; }
+test_siw_reject() { on_siw reject; }
+test_siw_refused() { on_siw refused; }
+test_siw_in_use() { on_siw in_use; }
+test_siw_sizes() { on_siw sizes; }
+test_siw_stream() { on_siw stream; }
+test_siw_window() { on_siw window; }
+test_siw_read() { on_siw read; }
+test_siw_hidden() { on_siw hidden; }
+test_siw_part() { on_siw part; }
+test_siw_dropped() { on_siw dropped; }
+test_siw_wildcard() { on_siw wildcard; }
+test_siw_cycles() { on_siw cycles; }
+test_siw_crowd() { on_siw crowd; }
+test_siw_fork() { on_siw fork; }
+test_siw_killed() { on_siw killed; }
+test_siw_stopped() { on_siw stopped; }
+test_siw_memlock_64k() { limited on_siw 65536; }
+test_siw_memlock_8m() { limited on_siw 8388608; }
+# The last: they leave the devices changed.
+test_rxe_cut() {
+    on_rxe cut
+    lab_routes v0 v1 10.77.0 fd77 100
+}
+test_rxe_removed() { on_rxe removed; }
+test_siw_removed() { on_siw removed; }
