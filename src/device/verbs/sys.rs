@@ -4,10 +4,12 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
 
+use super::addr::Raw;
 use crate::error::{Error, Result};
 
 /// The calling thread's errno as an error.
@@ -122,6 +124,32 @@ pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
     checked("fcntl", ret)
 }
 
+/// Whether a TCP socket could be bound there now, as siw will.
+pub(super) fn tcp_port_is_free(addr: SocketAddr) -> bool {
+    let family = if addr.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return true;
+    }
+    // SAFETY: just opened, and ours alone.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let yes: c_int = 1;
+    let (level, name, start) = (libc::SOL_SOCKET, libc::SO_REUSEADDR, &raw const yes);
+    let len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: an int that is valid for the call.
+    unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, start.cast(), len) };
+    let mut raw = Raw::new(addr);
+    let len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: an address that is valid for the call, in storage of that size.
+    let ret = unsafe { libc::bind(socket.as_raw_fd(), raw.as_mut_ptr(), len) };
+    ret == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EADDRINUSE)
+}
+
 /// What tells an open file from another that has its number later.
 pub(super) fn identity(fd: RawFd) -> Option<(u64, u64)> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
@@ -161,6 +189,14 @@ mod tests {
         bell.ring();
         watch.remove(bell.fd());
         assert!(watch.wait(0).is_empty());
+    }
+
+    #[test]
+    fn a_port_that_somebody_listens_at_is_not_free() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        assert!(!tcp_port_is_free(at));
+        assert!(tcp_port_is_free("127.0.0.1:0".parse().unwrap()));
     }
 
     #[test]

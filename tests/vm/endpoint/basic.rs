@@ -29,6 +29,7 @@ pub fn handshake(lab: &Lab) {
         assert_eq!(private.0[..len], answer);
         client.send(b"first");
         assert!(matches!(server.next(), Event::Established(_)));
+        lab.nudge(&mut client, &mut server);
         assert_eq!(server.receive().bytes(), b"first");
         who_is_who(lab, listener.local_addr(), &server, &client);
     }
@@ -395,8 +396,12 @@ pub fn dropped(lab: &Lab) {
     println!("lab: {why}");
     assert!(matches!(why, Error::Closed | Error::Reset(_)));
     // A dial that nobody answers yet can be dropped too, and so can a request.
-    let listener = lab.listen();
-    drop(lab.dial(listener.local_addr(), b"hello"));
+    // (A TCP connection without an MPA request corrupts siw's list of listeners
+    // in Linux 6.1: no soft client then.)
+    if lab.client == Kind::Verbs {
+        let listener = lab.listen();
+        drop(lab.dial(listener.local_addr(), b"hello"));
+    }
     let mut listener = lab.listen();
     let mut client = lab.dial(listener.local_addr(), b"hello");
     drop(accept(&mut *listener, Some(&mut client)));

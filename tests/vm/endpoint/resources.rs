@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use zmq_rdma::device::{verbs, Event};
+use zmq_rdma::device::{verbs, Event, Kind};
 use zmq_rdma::error::Error;
 
 use crate::pair::{accept, audit, pattern, wait, Lab};
@@ -106,6 +106,10 @@ pub fn crowd(lab: &Lab) {
     }
     for (i, client) in clients.iter_mut().enumerate() {
         client.send(&pattern(i as u64, 100));
+        if lab.client == Kind::Soft {
+            // See `Lab::nudge`.
+            client.send(&pattern(i as u64, 100));
+        }
     }
     let mut seen: Vec<_> = servers
         .iter_mut()

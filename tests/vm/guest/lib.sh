@@ -7,6 +7,7 @@
 #   lab_rxe      rxe0 on v0 (10.77.0.1, fd77::1) and rxe1 on v1 (10.77.0.2, fd77::2): a veth
 #                pair, its traffic really crosses, so that netem and link down act on it
 #   lab_siw      siw0 on w0 (10.78.0.1, fd78::1): one host; traffic goes by lo
+#   lab_siw_variant NAME  the same with MPA revision 1 (mpa1), CRC demanded (crc), or plain
 #   lab_siw_two  namespaces left and right: siwl on l0 (10.79.0.1), siwr on r0 (10.79.0.2)
 #   lab_say      a line for the run's summary
 
@@ -95,6 +96,18 @@ lab_siw() {
     [ -e /sys/class/infiniband/siw0 ] && return
     lab_modules siw
     lab_pair w0 w1 10.78.0 fd78
+    rdma link add siw0 type siw netdev w0
+    lab_permit
+}
+
+# siw with another of its constants: `lab_siw_variant plain|mpa1|crc`.
+lab_siw_variant() {
+    [ "$(cat /run/siw-variant 2>/dev/null || echo plain)" != "$1" ] || { lab_siw; return; }
+    lab_siw
+    rdma link delete siw0
+    rmmod siw
+    insmod "$LAB_DIR/../../build-vm/kernel/siw/$1/siw.ko"
+    echo "$1" >/run/siw-variant
     rdma link add siw0 type siw netdev w0
     lab_permit
 }

@@ -16,6 +16,19 @@ on_siw() {
     $VM_ENDPOINT "$1"
 }
 
+# The built-in iWARP against the kernel's: a soft client of a verbs server on siw, and back.
+soft_to_siw() {
+    lab_siw_variant "${2:-plain}"
+    export EP_ADDR=10.78.0.1 EP_CLIENT=soft
+    $VM_ENDPOINT "$1"
+}
+
+siw_to_soft() {
+    lab_siw_variant "${2:-plain}"
+    export EP_ADDR=10.78.0.1 EP_SERVER=soft
+    $VM_ENDPOINT "$1"
+}
+
 # `limited on_rxe BYTES`: as a user who may pin no more.
 limited() {
     local program=$VM_ENDPOINT
@@ -74,6 +87,55 @@ test_siw_killed() { on_siw killed; }
 test_siw_stopped() { on_siw stopped; }
 test_siw_memlock_64k() { limited on_siw 65536; }
 test_siw_memlock_8m() { limited on_siw 8388608; }
+test_soft_to_siw_handshake() { soft_to_siw handshake; }
+test_soft_to_siw_reject() { soft_to_siw reject; }
+test_soft_to_siw_refused() { soft_to_siw refused; }
+test_soft_to_siw_sizes() { soft_to_siw sizes; }
+test_soft_to_siw_stream() { soft_to_siw stream; }
+test_soft_to_siw_window() { soft_to_siw window; }
+test_soft_to_siw_read() { soft_to_siw read; }
+test_soft_to_siw_hidden() { soft_to_siw hidden; }
+test_soft_to_siw_part() { soft_to_siw part; }
+test_soft_to_siw_dropped() { soft_to_siw dropped; }
+test_soft_to_siw_cycles() { soft_to_siw cycles; }
+test_soft_to_siw_crowd() { soft_to_siw crowd; }
+test_soft_to_siw_killed() { soft_to_siw killed; }
+test_siw_to_soft_handshake() { siw_to_soft handshake; }
+test_siw_to_soft_reject() { siw_to_soft reject; }
+test_siw_to_soft_refused() { siw_to_soft refused; }
+test_siw_to_soft_sizes() { siw_to_soft sizes; }
+test_siw_to_soft_stream() { siw_to_soft stream; }
+test_siw_to_soft_window() { siw_to_soft window; }
+test_siw_to_soft_read() { siw_to_soft read; }
+test_siw_to_soft_hidden() { siw_to_soft hidden; }
+test_siw_to_soft_part() { siw_to_soft part; }
+test_siw_to_soft_dropped() { siw_to_soft dropped; }
+test_siw_to_soft_cycles() { siw_to_soft cycles; }
+test_siw_to_soft_crowd() { siw_to_soft crowd; }
+test_siw_to_soft_killed() { siw_to_soft killed; }
+test_soft_to_siw_no_crc_sizes() { EP_CRC=off soft_to_siw sizes; }
+test_siw_to_soft_no_crc_sizes() { EP_CRC=off siw_to_soft sizes; }
+test_soft_to_siw_no_crc_read() { EP_CRC=off soft_to_siw read; }
+test_siw_to_soft_no_crc_read() { EP_CRC=off siw_to_soft read; }
+test_soft_to_siw_no_crc_stream() { EP_CRC=off soft_to_siw stream; }
+test_siw_to_soft_no_crc_stream() { EP_CRC=off siw_to_soft stream; }
+test_soft_to_siw_mpa1_handshake() { soft_to_siw handshake mpa1; }
+test_soft_to_siw_mpa1_reject() { soft_to_siw reject mpa1; }
+test_soft_to_siw_mpa1_sizes() { soft_to_siw sizes mpa1; }
+test_soft_to_siw_mpa1_read() { soft_to_siw read mpa1; }
+test_siw_to_soft_mpa1_handshake() { siw_to_soft handshake mpa1; }
+test_siw_to_soft_mpa1_reject() { siw_to_soft reject mpa1; }
+test_siw_to_soft_mpa1_sizes() { siw_to_soft sizes mpa1; }
+test_siw_to_soft_mpa1_read() { siw_to_soft read mpa1; }
+test_soft_to_siw_crc_handshake() { EP_CRC=off soft_to_siw handshake crc; }
+test_soft_to_siw_crc_reject() { EP_CRC=off soft_to_siw reject crc; }
+test_soft_to_siw_crc_sizes() { EP_CRC=off soft_to_siw sizes crc; }
+test_soft_to_siw_crc_read() { EP_CRC=off soft_to_siw read crc; }
+test_siw_to_soft_crc_handshake() { EP_CRC=off siw_to_soft handshake crc; }
+test_siw_to_soft_crc_reject() { EP_CRC=off siw_to_soft reject crc; }
+test_siw_to_soft_crc_sizes() { EP_CRC=off siw_to_soft sizes crc; }
+test_siw_to_soft_crc_read() { EP_CRC=off siw_to_soft read crc; }
+test_siw_plain_again() { lab_siw_variant plain; }
 # The last: they leave the devices changed.
 test_rxe_cut() {
     on_rxe cut

@@ -15,13 +15,17 @@ use super::super::explain::{self, Between};
 use super::super::mailbox::{Mailbox, News};
 use super::super::qp;
 use super::super::queues::Queues;
+use super::super::sys;
 use super::calls::{self, Call};
 use super::{Control, Dial};
-use crate::device::{Options, PrivateData};
+use crate::device::PrivateData;
 use crate::error::{Error, Result};
 
 /// The kernel's own patience in resolving an address (ARP, ND) or a route.
 const RESOLVE: Duration = Duration::from_secs(4);
+
+/// Ports tried at most.
+const TRIES: u8 = 16;
 
 /// A connection.
 pub(super) struct Conn {
@@ -31,7 +35,7 @@ pub(super) struct Conn {
     peer: SocketAddr,
     device: Option<Arc<Device>>,
     /// Dialing: what to ask with.
-    dial: Option<(Vec<u8>, Options)>,
+    dial: Option<Dial>,
     /// The endpoint went while `calls` had the id: destroyed as that returns.
     doomed: Option<Option<Box<Queues>>>,
 }
@@ -118,21 +122,28 @@ impl Control {
     }
 
     fn start_dial(&mut self, dial: Dial) -> Result<()> {
+        let id = self.resolve(&dial)?;
+        let conn = Conn {
+            id: Some(id),
+            mailbox: Arc::clone(&dial.mailbox),
+            peer: dial.to,
+            device: None,
+            dial: Some(dial),
+            doomed: None,
+        };
+        if let Some(dial) = &conn.dial {
+            self.conns.insert(dial.token, conn);
+        }
+        Ok(())
+    }
+
+    fn resolve(&self, dial: &Dial) -> Result<Id> {
         let id = Id::new(&self.channel, dial.token)?;
         id.set_tos(dial.options.tos);
         id.set_reuse();
         id.resolve_addr(dial.from, dial.to, RESOLVE)
             .map_err(|why| as_event(cm::RDMA_CM_EVENT_ADDR_ERROR, why, dial.to))?;
-        let conn = Conn {
-            id: Some(id),
-            mailbox: dial.mailbox,
-            peer: dial.to,
-            device: None,
-            dial: Some((dial.private, dial.options)),
-            doomed: None,
-        };
-        self.conns.insert(dial.token, conn);
-        Ok(())
+        Ok(id)
     }
 
     /// An event of a connection; those of one that is gone already are dropped.
@@ -173,20 +184,45 @@ impl Control {
             return Ok(());
         };
         let made = self.prepare(&mut conn);
-        let answer = made.map(|(queues, between)| conn.tell(News::Ready(queues, between)));
+        let answer = match made {
+            Ok(Some((queues, between))) => {
+                conn.tell(News::Ready(queues, between));
+                Ok(())
+            }
+            Ok(None) => self.take_another_port(&mut conn),
+            Err(why) => Err(why),
+        };
         self.conns.insert(token, conn);
         answer
     }
 
-    fn prepare(&mut self, conn: &mut Conn) -> Result<(Box<Queues>, Between)> {
-        let (Some(id), Some((_, options))) = (&conn.id, &conn.dial) else {
+    /// The RDMA CM numbers its ports apart from TCP; siw finds out when it
+    /// connects that ours is taken there. Begin again: it will be another.
+    fn take_another_port(&self, conn: &mut Conn) -> Result<()> {
+        if let Some(dial) = &mut conn.dial {
+            dial.tries += 1;
+            conn.id = Some(self.resolve(dial)?);
+        }
+        Ok(())
+    }
+
+    /// `None`: its port will not do.
+    fn prepare(&mut self, conn: &mut Conn) -> Result<Option<(Box<Queues>, Between)>> {
+        let (Some(id), Some(dial)) = (&conn.id, &conn.dial) else {
             return Err(Error::Misuse("a route for a connection that is not dialed"));
         };
         let device = self.device_of(id)?;
-        let queues = Queues::new(&device, id, options)?;
         let between = between(id, &device, Some(conn.peer));
+        let may_choose = dial.from.is_none_or(|from| from.port() == 0) && dial.tries < TRIES;
+        if device.context().transport() == Transport::Iwarp
+            && may_choose
+            && !sys::tcp_port_is_free(between.local)
+        {
+            return Ok(None);
+        }
+        let queues = Queues::new(&device, id, &dial.options)?;
         conn.device = Some(device);
-        Ok((Box::new(queues), between))
+        Ok(Some((Box::new(queues), between)))
     }
 
     /// Ask the peer. On iWARP that may mean to wait for TCP (siw connects
@@ -195,7 +231,7 @@ impl Control {
         let Some(conn) = self.conns.get_mut(&token) else {
             return;
         };
-        let (Some((private, _)), Some(device)) = (conn.dial.take(), &conn.device) else {
+        let (Some(dial), Some(device)) = (conn.dial.take(), &conn.device) else {
             return;
         };
         let Some(id) = conn.id.take() else { return };
@@ -204,7 +240,7 @@ impl Control {
         let call = Call {
             token,
             id,
-            private,
+            private: dial.private,
             reads_in: limits.reads_in,
             reads_out: limits.reads_out,
         };

@@ -46,6 +46,8 @@ pub(in super::super) struct Dial {
     pub(in super::super) private: Vec<u8>,
     pub(in super::super) options: Options,
     pub(in super::super) mailbox: Arc<Mailbox>,
+    /// Ports found taken so far.
+    pub(in super::super) tries: u8,
 }
 
 /// Where jobs wait.

@@ -24,6 +24,9 @@ use crate::error::{Error, Result};
 /// A listener whose device went looks for it this often.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// Ports tried at most, where one may be chosen.
+const PORTS: usize = 16;
+
 /// Where new connections wait for the listener.
 pub(in super::super) struct Door {
     bell: Bell,
@@ -112,7 +115,27 @@ impl Control {
         let _ = listen.reply.send(reply.map_err(explain::address));
     }
 
+    /// Listen. Where a port may be chosen, one that TCP has taken already (siw
+    /// needs it too) is no reason to fail: there are others.
     fn open_listener(
+        &self,
+        token: Token,
+        addr: SocketAddr,
+        options: &Options,
+    ) -> Result<(Id, SocketAddr)> {
+        let mut opened = self.open_listener_once(token, addr, options);
+        for _ in 0..PORTS {
+            let taken =
+                matches!(&opened, Err(Error::Device { code, .. }) if *code == libc::EADDRINUSE);
+            if !taken || addr.port() != 0 {
+                break;
+            }
+            opened = self.open_listener_once(token, addr, options);
+        }
+        opened
+    }
+
+    fn open_listener_once(
         &self,
         token: Token,
         addr: SocketAddr,

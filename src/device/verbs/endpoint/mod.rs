@@ -86,6 +86,7 @@ impl Endpoint {
             private: private.to_vec(),
             options: options.clone(),
             mailbox: Arc::clone(&mailbox),
+            tries: 0,
         }));
         let phase = Phase::Dialing;
         Ok(Endpoint::new(token, mailbox, phase, between, options))
