@@ -9,6 +9,9 @@
 #include "i_encoder.hpp"
 #include "likely.hpp"
 
+//  No encoder puts more than this before a large body.
+const size_t max_header_size = 16;
+
 zmq::rdma_outbox_t::rdma_outbox_t (zmq_rdma_link_t *link_, int batch_size_) :
     _ops (rdma_ops ()),
     _link (link_),
@@ -79,11 +82,11 @@ bool zmq::rdma_outbox_t::lend (i_encoder *encoder_, size_t *sent_)
 
 bool zmq::rdma_outbox_t::take_rest (i_encoder *encoder_)
 {
-    if (likely (_left < _worth))
+    if (likely (_left < _worth) || _message.size () - _left < max_header_size)
         return false;
 
-    //  Asked for so much without a buffer to fill, an encoder tells where in
-    //  the message it is.
+    //  Past the header, and with so much to go, an encoder that is given no
+    //  buffer to fill tells where in the message it is.
     unsigned char *pos = NULL;
     _rest_size = encoder_->encode (&pos, 0);
     zmq_assert (_rest_size >= _left);
