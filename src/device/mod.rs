@@ -154,7 +154,8 @@ pub enum Event {
 /// Which driver may serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Verbs where the route has an RDMA device, else soft.
+    /// What serves everywhere: soft, in this version. (Verbs where the route has an RDMA
+    /// device needs a wildcard listener on both, which is to come.)
     Auto,
     /// Verbs or nothing.
     Verbs,
@@ -190,6 +191,7 @@ pub fn dial(
     }
 }
 
+#[cfg(not(feature = "verbs"))]
 #[cfg(not(feature = "verbs"))]
 fn no_verbs() -> Error {
     Error::Unreachable("this build has no verbs device; choose auto or soft".into())
