@@ -192,7 +192,6 @@ pub fn dial(
 }
 
 #[cfg(not(feature = "verbs"))]
-#[cfg(not(feature = "verbs"))]
 fn no_verbs() -> Error {
     Error::Unreachable("this build has no verbs device; choose auto or soft".into())
 }
