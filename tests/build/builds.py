@@ -99,6 +99,5 @@ def pkg_config(prefix, *options):
 
 def configure(directory, *switches, source=ROOT, **variables):
     """Run our configure in `directory`."""
-    env = {"CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", "")}
     words = [f"{name}={value}" for name, value in variables.items()]
-    return run(os.path.join(source, "configure"), *switches, *words, cwd=directory, env=env)
+    return run(os.path.join(source, "configure"), *switches, *words, cwd=directory)

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: MPL-2.0
-"""The edits fit other versions of libzmq, and those carry messages too."""
+"""The edits land where they are meant to or refuse, and fit other versions of
+libzmq, which then carry messages too."""
 
 import os
 
 import builds
-from zt import test
+from zt import ROOT, test
 
 SCRIPT = os.path.join(builds.HERE, "other-libzmq")
+
+
+@test()
+def edits():
+    """The tool that applies them, anchor by anchor, and on the source of this build."""
+    facts = os.path.join(builds.variable("ZMQ_RDMA_BUILD"), "libzmq", ".zmq-rdma-origin")
+    source = open(facts, encoding="utf-8").read().rsplit(" ", 1)[0]
+    builds.run(os.path.join(ROOT, "tests", "glue", "edits"), source)
 
 
 @test(bound=1500)
