@@ -120,6 +120,12 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Whether it holds a chunk of the process's memory.
+    #[cfg(test)]
+    pub(super) fn holds_chunk(&self) -> bool {
+        matches!(&self.phase, Phase::Open(open) if open.inbound.holds_chunk())
+    }
+
     fn open(&mut self) -> Result<&mut Open> {
         match &mut self.phase {
             Phase::Open(open) => Ok(open),

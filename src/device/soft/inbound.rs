@@ -50,6 +50,10 @@ pub(super) struct Inbound {
     /// Bytes that the FPDU at `at` takes, so far as is known.
     need: usize,
     straight: Option<Straight>,
+    /// What a pause cut off, out of the chunk that it would have held.
+    stash: Vec<u8>,
+    /// Something was read since the last `pause`.
+    busy: bool,
     dispatch: Dispatch,
     memory: Memory,
 }
@@ -63,6 +67,8 @@ impl Inbound {
             at: 0,
             need: 0,
             straight: None,
+            stash: Vec::new(),
+            busy: false,
             dispatch: Dispatch::new(agreed, slot_size, recvs),
             memory,
         }
@@ -92,13 +98,17 @@ impl Inbound {
     fn unparsed(&self) -> usize {
         self.chunk
             .as_ref()
-            .map_or(0, |chunk| chunk.bytes().len() - self.at)
+            .map_or(self.stash.len(), |chunk| chunk.bytes().len() - self.at)
     }
 
     /// One read from TCP. Every byte of it has been parsed once `parse` returns.
     pub fn read(&mut self, tcp: &Tcp, rdma: &mut Rdma) -> Result<Read> {
         self.make_room();
-        let chunk = self.chunk.get_or_insert_with(|| self.memory.chunk());
+        let chunk = self.chunk.get_or_insert_with(|| {
+            let mut chunk = self.memory.chunk();
+            chunk.append(&std::mem::take(&mut self.stash));
+            chunk
+        });
         let (n, asked) = match &mut self.straight {
             Some(Straight {
                 open, place, len, ..
@@ -125,6 +135,7 @@ impl Inbound {
                 (n, asked)
             }
         };
+        self.busy = true;
         Ok(match n {
             0 => Read::End,
             n => Read::Bytes {
@@ -219,6 +230,22 @@ impl Inbound {
             self.chunk = None;
             self.at = 0;
         }
+    }
+    /// Called now and then: a peer that has said nothing since the last time
+    /// does not hold a chunk, even if it stopped in the middle of an FPDU.
+    pub fn pause(&mut self) {
+        self.settle();
+        let idle = !std::mem::replace(&mut self.busy, false);
+        if let (true, Some(chunk)) = (idle, &self.chunk) {
+            self.stash = chunk.bytes()[self.at..].to_vec();
+            self.chunk = None;
+            self.at = 0;
+        }
+    }
+    /// Whether it holds a chunk.
+    #[cfg(test)]
+    pub fn holds_chunk(&self) -> bool {
+        self.chunk.is_some()
     }
 }
 

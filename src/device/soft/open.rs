@@ -20,7 +20,7 @@ const TURN: usize = 256 << 10;
 /// Full operation of one connection.
 pub(super) struct Open {
     pub outbound: Outbound,
-    inbound: Inbound,
+    pub inbound: Inbound,
     pub rdma: Rdma,
     /// READs were agreed on, both ways.
     pub reads: bool,
@@ -92,7 +92,7 @@ impl Open {
 
     /// Let time pass: memory that a pause left here goes back; the path may have changed.
     pub fn probe(&mut self, tcp: &Tcp, dead_after: Duration, now: Instant) -> Result<()> {
-        self.inbound.settle();
+        self.inbound.pause();
         self.outbound.set_emss(tcp.emss()?);
         match self.silence.exceeds(dead_after, &tcp.acks()?, now) {
             true => Err(Error::TimedOut),

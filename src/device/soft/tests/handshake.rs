@@ -205,7 +205,8 @@ fn ipv6_and_a_wildcard_that_takes_both() {
         let dialed = Endpoint::dial(v6, None, b"ask", &o).unwrap();
         let (mut initiator, mut acceptor) = stand(dialed, &mut listener, &o);
         greet(&mut initiator, &mut acceptor);
-        let v4 = format!("127.0.0.1:{port}").parse().unwrap();
+        // An address that no other test listens at.
+        let v4 = format!("127.0.0.77:{port}").parse().unwrap();
         let mut dialed = Peer::new(Endpoint::dial(v4, None, b"ask", &o).unwrap());
         if dual_stack {
             let (mut initiator, mut acceptor) = stand(dialed.endpoint, &mut listener, &o);

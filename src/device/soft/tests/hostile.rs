@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::proto::mpa::framing::{Deframer, Framer, Parsed};
@@ -32,15 +34,25 @@ fn encoded(setup: &Setup<'_>) -> Vec<u8> {
 
 /// A stranger's connection, and the endpoint that it met.
 fn strange() -> (TcpStream, Peer) {
-    let mut listener = listener(&Options::default());
+    strange_at(&Options::default())
+}
+
+fn strange_at(o: &Options) -> (TcpStream, Peer) {
+    let mut listener = listener(o);
     let raw = TcpStream::connect(listener.local_addr()).unwrap();
     raw.set_nodelay(true).unwrap();
+    let patience = Duration::from_secs(20);
+    raw.set_read_timeout(Some(patience)).unwrap();
     (raw, accept(&mut listener))
 }
 
 /// A raw client past its handshake; four receives are posted for it.
 fn raw_pair_with(setup: &Setup<'_>) -> (TcpStream, Peer) {
-    let (mut raw, mut acceptor) = strange();
+    raw_pair_at(&Options::default(), setup)
+}
+
+fn raw_pair_at(o: &Options, setup: &Setup<'_>) -> (TcpStream, Peer) {
+    let (mut raw, mut acceptor) = strange_at(o);
     raw.write_all(&encoded(setup)).unwrap();
     assert_eq!(asked(&mut acceptor).0, setup.private);
     acceptor.endpoint.post_recvs(4).unwrap();
@@ -121,7 +133,10 @@ fn read_to_end(mut raw: TcpStream) -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
     // A reset after the last words is an end as well.
     let _ = raw.read_to_end(&mut bytes);
-    let mut input = &bytes[..];
+    ulpdus(&bytes)
+}
+
+fn ulpdus(mut input: &[u8]) -> Vec<Vec<u8>> {
     let mut ulpdus = Vec::new();
     while !input.is_empty() {
         match Deframer::new(true).parse(input).unwrap() {
@@ -328,6 +343,104 @@ fn an_end_in_the_middle_is_a_reset() {
 }
 
 #[test]
+fn an_end_in_the_middle_of_a_write_is_a_reset() {
+    let mut memory = [0; 100];
+    for last in [false, true] {
+        let (mut raw, mut acceptor) = raw_pair();
+        // SAFETY: `memory` outlives the endpoint.
+        let exposed = unsafe { acceptor.endpoint.expose_to_write(memory.as_mut_ptr(), 100) };
+        let part = Header::Tagged(Tagged {
+            last,
+            ulp: Opcode::Write.control(),
+            stag: exposed.unwrap().key,
+            to: 0,
+        });
+        raw.write_all(&fpdu(part, &[7; 50])).unwrap();
+        raw.shutdown(Shutdown::Write).unwrap();
+        match acceptor.next() {
+            Ok(Event::Disconnected) if last => {}
+            Err(Error::Reset(_)) if !last => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_long_write_with_a_wrong_crc_is_found_where_it_was_read_in_pieces() {
+    let mut memory = vec![0; 60_000];
+    for spoilt in [false, true] {
+        let (mut raw, mut acceptor) = raw_pair();
+        // SAFETY: `memory` outlives the endpoint.
+        let exposed = unsafe {
+            acceptor
+                .endpoint
+                .expose_to_write(memory.as_mut_ptr(), 60_000)
+        };
+        let write = tagged(Opcode::Write, exposed.unwrap().key, 0);
+        let mut bytes = fpdu(write, &pattern(8, 60_000));
+        bytes[50_000] ^= u8::from(spoilt);
+        // The first piece alone, so that the rest is read straight into place.
+        raw.write_all(&bytes[..2000]).unwrap();
+        wait(&[acceptor.endpoint.ready()]);
+        acceptor.poll();
+        assert!(acceptor.error.is_none() && acceptor.events.is_empty());
+        raw.write_all(&bytes[2000..]).unwrap();
+        raw.shutdown(Shutdown::Write).unwrap();
+        match acceptor.next() {
+            Ok(Event::Disconnected) if !spoilt => assert!(memory == pattern(8, 60_000)),
+            Err(Error::Malformed(_)) if spoilt => {
+                drop(acceptor);
+                let said = read_to_end(raw);
+                assert_eq!(terminate(said.last().unwrap()), Cause::CRC);
+            }
+            other => panic!("spoilt {spoilt}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_last_words_follow_a_whole_fpdu() {
+    let o = Options {
+        slot_size: 30_000,
+        sndbuf: Some(8192),
+        ..Options::default()
+    };
+    let (mut raw, mut acceptor) = raw_pair_at(&o, &request());
+    raw.write_all(&sent(send(), b"hello")).unwrap();
+    assert_eq!(acceptor.received(), b"hello");
+    // Two at once, so that the kernel takes no more in the middle of one.
+    while !acceptor.endpoint.ready().write {
+        assert!(acceptor.post(&pattern(1, 30_000)));
+        assert!(acceptor.post(&pattern(1, 30_000)));
+        acceptor.flush();
+    }
+    // Room again for the rest of it, and for the last words.
+    let mut bytes = vec![0; 1 << 20];
+    let mut n = 0;
+    let watch = |fd, write: bool| Ready {
+        fd,
+        read: !write,
+        write,
+    };
+    let either = [
+        watch(raw.as_raw_fd(), false),
+        watch(acceptor.endpoint.ready().fd, true),
+    ];
+    while !wait(&either)[1] {
+        n += raw.read(&mut bytes[n..]).unwrap();
+    }
+    raw.write_all(&mpa(&[])).unwrap();
+    assert!(matches!(acceptor.next(), Err(Error::Malformed(_))));
+    drop(acceptor);
+    bytes.truncate(n);
+    let _ = raw.read_to_end(&mut bytes);
+    let said = ulpdus(&bytes);
+    let (last, sends) = said.split_last().unwrap();
+    terminate(last);
+    assert!(sends.iter().all(|send| send.ends_with(&pattern(1, 30_000))));
+}
+
+#[test]
 fn a_stream_that_comes_byte_by_byte() {
     let (mut raw, mut acceptor) = raw_pair();
     let message = pattern(7, 3000);
@@ -356,6 +469,42 @@ fn a_stream_that_comes_byte_by_byte() {
     assert_eq!(acceptor.received(), message);
     assert_eq!(acceptor.received(), message);
     assert!(acceptor.events.is_empty());
+}
+
+#[test]
+fn a_peer_that_stops_in_the_middle_holds_no_chunk() {
+    let (mut raw, mut acceptor) = raw_pair();
+    let messages: Vec<u8> = (1..=3)
+        .flat_map(|msn| sent(Untagged { msn, ..send() }, &pattern(3, 4000)))
+        .collect();
+    let (mut at, mut got) = (0, 0);
+    for piece in messages.chunks(1111) {
+        raw.write_all(piece).unwrap();
+        at += piece.len();
+        wait(&[acceptor.endpoint.ready()]);
+        acceptor.poll();
+        // The first pause finds it busy, the second idle.
+        acceptor.endpoint.probe(Instant::now()).unwrap();
+        let mid = at % (messages.len() / 3) > 0;
+        assert_eq!(
+            acceptor.endpoint.holds_chunk(),
+            mid || !acceptor.events.is_empty()
+        );
+        acceptor.endpoint.probe(Instant::now()).unwrap();
+        assert!(!acceptor.endpoint.holds_chunk());
+        for event in acceptor.events.drain(..) {
+            assert!(matches!(event, Event::Received(f) if f.bytes() == pattern(3, 4000)));
+            got += 1;
+        }
+    }
+    assert_eq!(got, 3);
+    raw.write_all(&[1]).unwrap();
+    wait(&[acceptor.endpoint.ready()]);
+    acceptor.poll();
+    acceptor.endpoint.probe(Instant::now()).unwrap();
+    acceptor.endpoint.probe(Instant::now()).unwrap();
+    drop(raw);
+    assert!(matches!(acceptor.next(), Err(Error::Reset(_))));
 }
 
 #[test]

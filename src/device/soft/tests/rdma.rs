@@ -185,11 +185,31 @@ fn what_an_answer_is_cut_from_is_not_taken_away() {
     }
     assert_eq!(b.endpoint.hide(remote.key), Ok(()));
     assert!(matches!(b.endpoint.hide(remote.key), Err(Error::Misuse(_))));
-    // And no new one begins once it has been tried.
     read(&mut a, &mut late, remote, 2);
     a.flush();
     let why = terminated(&mut a, &mut b);
     assert!(why.contains("invalid stag"), "{why}");
+}
+
+#[test]
+fn what_is_being_taken_away_begins_no_new_answer() {
+    let source = pattern(1, 1 << 20);
+    let mut sinks = vec![vec![0; 1 << 20]; 2];
+    let (mut a, mut b) = pair(&tiny());
+    let remote = expose(&mut b, &source);
+    read(&mut a, &mut sinks[0], remote, 1);
+    a.flush();
+    while !b.endpoint.ready().write {
+        turn(&mut [&mut b]);
+    }
+    assert_eq!(b.endpoint.hide(remote.key), Err(Error::Again));
+    read(&mut a, &mut sinks[1], remote, 2);
+    a.flush();
+    while b.error.is_none() {
+        turn(&mut [&mut a, &mut b]);
+    }
+    assert!(matches!(b.error, Some(Error::Malformed(_))));
+    assert!(sinks[1].iter().all(|&byte| byte == 0));
 }
 
 #[test]
