@@ -48,6 +48,34 @@ def sizes():
         peer.result()
 
 
+def edge_sender(endpoint, seconds):
+    """Two parts at a time, so that both are there when the first is encoded."""
+    with context() as ctx:
+        push = sock(ctx, zmq.PUSH)
+        push.connect(endpoint)
+        for first in FIRSTS:
+            for second in seconds:
+                push.send_multipart([blob(first, first), blob(second, second)])
+        ask()
+
+
+FIRSTS = [buffers * 8 * KIB - short for buffers in (1, 2) for short in range(0, 60)]
+
+
+@test(bound=90)
+def edges():
+    """A large part whose header meets the end of a buffer, at every distance from it."""
+    with context() as ctx:
+        pull = sock(ctx, zmq.PULL)
+        seconds = [255, 256, 8 * KIB, 100000]
+        peer = Peer(edge_sender, bound(pull), seconds)
+        for first in FIRSTS:
+            for second in seconds:
+                assert pull.recv_multipart() == [blob(first, first), blob(second, second)], (first, second)
+        peer.tell()
+        peer.result()
+
+
 def both_ways_end(endpoint, seed, count):
     """Sends everything, then reads everything."""
     with context() as ctx:
