@@ -131,6 +131,9 @@ def _kill_and_terminate(size, killed, survivor, survivor_binds):
         socket.connect(peer.hear())
     message = bytes(size)
     watch = Monitor(socket, zmq.EVENT_DISCONNECTED)
+    if survivor == "PULL":
+        # A sender may say that it is going before it is connected.
+        socket.recv()
     while not peer.heard():
         _step(socket, survivor, message)
     peer.kill()
