@@ -143,7 +143,7 @@ fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
     };
     Ok(Wish {
         choice,
-        sizes: Sizes::new(device),
+        sizes: Sizes::new(choice, device),
         ipv6: options.ipv6 != 0,
     })
 }

@@ -8,6 +8,8 @@
 //! returns, the readiness descriptor will report whatever happens next, so a
 //! caller that handles all events of one `poll` may sleep on the descriptor.
 
+#[cfg(feature = "verbs")]
+mod auto;
 pub mod fault;
 pub mod region;
 pub mod soft;
@@ -96,6 +98,9 @@ pub struct Options {
     pub dual_stack: bool,
     /// A peer not heard of for this long is dead.
     pub dead_after: std::time::Duration,
+    /// A dial is given up when the peer has not answered for this long; `None`: the
+    /// device's own time (verbs: some minutes).
+    pub patience: Option<std::time::Duration>,
 }
 
 impl Default for Options {
@@ -113,6 +118,7 @@ impl Default for Options {
             crc: true,
             dual_stack: true,
             dead_after: std::time::Duration::from_secs(10),
+            patience: None,
         }
     }
 }
@@ -154,8 +160,7 @@ pub enum Event {
 /// Which driver may serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// What serves everywhere: soft, in this version. (Verbs where the route has an RDMA
-    /// device needs a wildcard listener on both, which is to come.)
+    /// Verbs where the route has an RDMA device, else soft. A listener serves both.
     Auto,
     /// Verbs or nothing.
     Verbs,
@@ -166,7 +171,11 @@ pub enum Choice {
 /// Listen at `addr`. May make a few system calls; does not wait for anybody.
 pub fn listen(choice: Choice, addr: SocketAddr, options: &Options) -> Result<Box<dyn Listener>> {
     match choice {
-        Choice::Auto | Choice::Soft => soft::listen(addr, options),
+        Choice::Soft => soft::listen(addr, options),
+        #[cfg(feature = "verbs")]
+        Choice::Auto => auto::listen(addr, options),
+        #[cfg(not(feature = "verbs"))]
+        Choice::Auto => soft::listen(addr, options),
         #[cfg(feature = "verbs")]
         Choice::Verbs => verbs::listen(addr, options),
         #[cfg(not(feature = "verbs"))]
@@ -183,12 +192,27 @@ pub fn dial(
     options: &Options,
 ) -> Result<Box<dyn Endpoint>> {
     match choice {
-        Choice::Auto | Choice::Soft => soft::dial(to, source, private, options),
+        Choice::Soft => soft::dial(to, source, private, options),
+        #[cfg(feature = "verbs")]
+        Choice::Auto => auto::dial(to, source, private, options),
+        #[cfg(not(feature = "verbs"))]
+        Choice::Auto => soft::dial(to, source, private, options),
         #[cfg(feature = "verbs")]
         Choice::Verbs => verbs::dial(to, source, private, options),
         #[cfg(not(feature = "verbs"))]
         Choice::Verbs => Err(no_verbs()),
     }
+}
+
+/// Shrink slot size and depths to what this process may pin, where that matters. To be
+/// asked before they are told to a peer.
+pub fn fit(choice: Choice, options: &mut Options) {
+    #[cfg(feature = "verbs")]
+    if choice != Choice::Soft && verbs::any_device() {
+        verbs::fit(options);
+    }
+    #[cfg(not(feature = "verbs"))]
+    let _ = (choice, options);
 }
 
 #[cfg(not(feature = "verbs"))]

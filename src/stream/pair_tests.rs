@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::link::{Link, TICK_MS};
 use super::sizes::Sizes;
 use crate::device::region::{Free, Slab, Unregistered};
-use crate::device::{Caps, Endpoint, Event, Kind, Options, PrivateData, Ready, Remote};
+use crate::device::{Caps, Choice, Endpoint, Event, Kind, Options, PrivateData, Ready, Remote};
 use crate::error::{Error, Result};
 use crate::proto::flow::negotiate;
 use crate::wire::hello::Hello;
@@ -220,7 +220,7 @@ fn fill(start: *mut u8, len: usize, value: impl Fn(usize) -> u8) {
 
 fn pair(a: Options, b: Options) -> (Side, Side) {
     let (forth, back) = (Shared::default(), Shared::default());
-    let (a, b) = (Sizes::new(a), Sizes::new(b));
+    let (a, b) = (Sizes::new(Choice::Soft, a), Sizes::new(Choice::Soft, b));
     let fake = |out: &Shared, inward: &Shared, options: &Options| Fake {
         out: Arc::clone(out),
         inward: Arc::clone(inward),
@@ -497,7 +497,7 @@ fn a_request_of_another_version_is_rejected_and_dies_in_words() {
     let mut request = Hello::Request(negotiate::offer(0, 8192, 4)).encode();
     request[5] = 7;
     request[6] = 9;
-    let sizes = Sizes::new(Options::default());
+    let sizes = Sizes::new(Choice::Soft, Options::default());
     let asked = Fake {
         out: Shared::default(),
         inward: Shared::default(),

@@ -2,7 +2,7 @@
 //! Slot size and depths, from defaults and from what the user set as
 //! ZMQ_SNDBUF and ZMQ_RCVBUF: the bytes in flight each way stay below them.
 
-use crate::device;
+use crate::device::{self, Choice};
 use crate::proto::flow::credit::CONTROL_PLACES;
 use crate::proto::flow::negotiate;
 use crate::wire::frame::HEADER;
@@ -30,7 +30,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// `options` as the user has it; `sndbuf` and `rcvbuf` in it bound the windows.
-    pub fn new(mut options: device::Options) -> Sizes {
+    pub fn new(choice: Choice, mut options: device::Options) -> Sizes {
         let payload = match options.rcvbuf {
             Some(bytes) => SLOT_PAYLOAD.min(bytes / usize::from(GRANT_MIN)),
             None => SLOT_PAYLOAD,
@@ -39,6 +39,8 @@ impl Sizes {
         options.slot_size = payload + HEADER;
         options.recv_depth = depth(options.rcvbuf, payload, GRANT_MIN, RECV_DEPTH);
         options.send_depth = depth(options.sndbuf, payload, 1, SEND_DEPTH) + CONTROL_PLACES;
+        device::fit(choice, &mut options);
+        let payload = options.slot_size - HEADER;
         let idle = RECV_IDLE.min(options.recv_depth);
         Sizes {
             device: options,
@@ -61,11 +63,12 @@ mod tests {
     use super::*;
 
     fn sizes(sndbuf: Option<usize>, rcvbuf: Option<usize>) -> Sizes {
-        Sizes::new(device::Options {
+        let options = device::Options {
             sndbuf,
             rcvbuf,
             ..device::Options::default()
-        })
+        };
+        Sizes::new(Choice::Soft, options)
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub use endpoint::Endpoint;
 pub use memlock::fit;
 pub use qp::Attributes;
 pub use route::{address_of, any_device, available, interface_of};
+pub(super) use route::{has_address, interfaces, iwarp_interfaces, serves};
+pub(super) use sys::Watch;
 
 use crate::device::{Listener, Options};
 use crate::error::{AddressFault, Error, Result};

@@ -4,10 +4,12 @@
 //! rdma-core complains on standard error where there is no RDMA at all, so the
 //! kernel's own lists are looked at first.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use rdma_sys as c;
 
@@ -23,10 +25,33 @@ pub fn any_device() -> bool {
     listed && Path::new("/dev/infiniband/rdma_cm").exists() && control::usable()
 }
 
-/// Name of the RDMA device on the way to `to` (from `source`, if given).
+/// Peers that did not take an RDMA connection lately, and when.
+static AVERSE: Mutex<Vec<(SocketAddr, Instant)>> = Mutex::new(Vec::new());
+/// So long they are left alone.
+const LATELY: Duration = Duration::from_secs(10);
+const REMEMBERED: usize = 256;
+
+/// A peer that the RDMA CM reaches listens elsewhere, or not at all.
+pub(super) fn note_averse(peer: SocketAddr, now: Instant) {
+    let mut averse = AVERSE.lock().unwrap_or_else(|e| e.into_inner());
+    averse.retain(|(other, since)| *other != peer && now.duration_since(*since) < LATELY);
+    if averse.len() < REMEMBERED {
+        averse.push((peer, now));
+    }
+}
+
+fn is_averse(peer: SocketAddr, now: Instant) -> bool {
+    let averse = AVERSE.lock().unwrap_or_else(|e| e.into_inner());
+    averse
+        .iter()
+        .any(|(other, since)| *other == peer && now.duration_since(*since) < LATELY)
+}
+
+/// Name of the RDMA device on the way to `to` (from `source`, if given), unless the
+/// peer did not take an RDMA connection in the last ten seconds.
 /// Looks up routes and addresses; asks nobody else.
 pub fn available(to: SocketAddr, source: Option<SocketAddr>) -> Option<String> {
-    if !any_device() || control::start().is_err() {
+    if !any_device() || is_averse(to, Instant::now()) || control::start().is_err() {
         return None;
     }
     let given = source
@@ -36,6 +61,14 @@ pub fn available(to: SocketAddr, source: Option<SocketAddr>) -> Option<String> {
         Some(ip) => ip,
         None => local_towards(to)?,
     })
+}
+
+/// Whether an RDMA device could listen at this address.
+pub(in crate::device) fn serves(local: IpAddr) -> bool {
+    if !any_device() || control::start().is_err() {
+        return false;
+    }
+    local.is_unspecified() || device_at(local).is_some()
 }
 
 /// Name of the RDMA device that has this local address.
@@ -102,26 +135,61 @@ fn interface_of_mac(port: &Path) -> Option<String> {
     })
 }
 
+/// Interfaces of iWARP devices: their TCP ports are not ours alone.
+pub(in crate::device) fn iwarp_interfaces() -> Vec<String> {
+    let Ok(devices) = fs::read_dir(DEVICES) else {
+        return Vec::new();
+    };
+    let is_iwarp = |device: &fs::DirEntry| {
+        fs::read_to_string(device.path().join("node_type")).is_ok_and(|kind| kind.contains("RNIC"))
+    };
+    devices
+        .flatten()
+        .filter(is_iwarp)
+        .filter_map(|device| interface_of(&device.file_name().to_string_lossy()))
+        .collect()
+}
+
 /// An address of a network interface, or of an RDMA device's, of the family of `like`.
 pub fn address_of(interface: &str, like: SocketAddr) -> Option<IpAddr> {
     let interface = interface_of(interface).unwrap_or_else(|| interface.to_string());
-    let wanted = CString::new(interface).ok()?;
+    addresses()
+        .into_iter()
+        .filter_map(|(name, ip)| Some(ip?).filter(|_| name == interface))
+        .find(|ip| ip.is_ipv4() == like.is_ipv4())
+}
+
+/// Whether an interface has this address.
+pub(in crate::device) fn has_address(interface: &str, ip: IpAddr) -> bool {
+    addresses()
+        .into_iter()
+        .any(|(name, other)| name == interface && other == Some(ip))
+}
+
+/// All network interfaces.
+pub(in crate::device) fn interfaces() -> Vec<String> {
+    let mut names: Vec<_> = addresses().into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Interfaces with their addresses, as far as they have any.
+fn addresses() -> Vec<(String, Option<IpAddr>)> {
     let mut list = std::ptr::null_mut();
     // SAFETY: room for the answer.
     if unsafe { libc::getifaddrs(&mut list) } != 0 {
-        return None;
+        return Vec::new();
     }
-    let mut found = None;
+    let mut found = Vec::new();
     let mut next = list;
-    while !next.is_null() && found.is_none() {
+    while !next.is_null() {
         // SAFETY: an entry of the list, which is freed below.
         let entry = unsafe { &*next };
         next = entry.ifa_next;
         // SAFETY: a NUL-terminated string of the list.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-        if name == wanted.as_c_str() {
-            found = address(entry).filter(|ip| ip.is_ipv4() == like.is_ipv4());
-        }
+        found.push((name.to_string_lossy().into_owned(), address(entry)));
     }
     // SAFETY: made by getifaddrs, freed once.
     unsafe { libc::freeifaddrs(list) };
@@ -155,6 +223,23 @@ mod tests {
         assert_eq!(address_of("no-such-interface", like), None);
         assert_eq!(interface_of("../lo"), None);
         assert_eq!(interface_of(""), None);
+    }
+
+    #[test]
+    fn who_does_not_take_rdma_is_left_alone_for_a_while() {
+        let (peer, other) = ("10.1.1.1:1".parse().unwrap(), "10.1.1.1:2".parse().unwrap());
+        let start = Instant::now();
+        note_averse(peer, start);
+        assert!(is_averse(peer, start + LATELY / 2));
+        assert!(!is_averse(other, start));
+        assert!(!is_averse(peer, start + LATELY));
+    }
+
+    #[test]
+    fn interfaces_have_addresses() {
+        assert!(interfaces().contains(&"lo".to_string()));
+        assert!(has_address("lo", "127.0.0.1".parse().unwrap()));
+        assert!(!has_address("lo", "127.0.0.2".parse().unwrap()));
     }
 
     #[test]

@@ -65,10 +65,10 @@ impl Bell {
 }
 
 /// An epoll descriptor that waits for readability.
-pub(super) struct Watch(OwnedFd);
+pub(in crate::device) struct Watch(OwnedFd);
 
 impl Watch {
-    pub(super) fn new() -> Result<Watch> {
+    pub(in crate::device) fn new() -> Result<Watch> {
         // SAFETY: no pointers.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         checked("epoll_create1", fd)?;
@@ -76,7 +76,7 @@ impl Watch {
         Ok(Watch(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    pub(super) fn add(&self, fd: RawFd, key: u64) -> Result<()> {
+    pub(in crate::device) fn add(&self, fd: RawFd, key: u64) -> Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,
             u64: key,
@@ -86,7 +86,7 @@ impl Watch {
         checked("epoll_ctl", ret)
     }
 
-    pub(super) fn remove(&self, fd: RawFd) {
+    pub(in crate::device) fn remove(&self, fd: RawFd) {
         // SAFETY: removal reads no event.
         unsafe {
             libc::epoll_ctl(
@@ -99,7 +99,7 @@ impl Watch {
     }
 
     /// Keys of what is readable within `timeout_ms` (-1: wait for ever).
-    pub(super) fn wait(&self, timeout_ms: c_int) -> Vec<u64> {
+    pub(in crate::device) fn wait(&self, timeout_ms: c_int) -> Vec<u64> {
         const ROOM: usize = 16;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; ROOM];
         // SAFETY: room for the number of events told.
@@ -109,7 +109,7 @@ impl Watch {
         events[..n].iter().map(|event| event.u64).collect()
     }
 
-    pub(super) fn fd(&self) -> RawFd {
+    pub(in crate::device) fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }

@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code)]
 
+mod auto;
 mod basic;
 mod failure;
 mod pair;
@@ -33,6 +34,10 @@ const TESTS: &[(&str, Test)] = &[
     ("dropped", basic::dropped),
     ("attributes", basic::attributes),
     ("wildcard", basic::wildcard),
+    ("auto_wildcard", auto::wildcard),
+    ("auto_one_address", auto::one_address),
+    ("auto_fallback", auto::fallback),
+    ("auto_silent", auto::silent),
     ("cycles", resources::cycles),
     ("crowd", resources::crowd),
     ("memlock", resources::memlock),

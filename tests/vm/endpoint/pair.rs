@@ -109,7 +109,7 @@ impl Lab {
     /// Take in the client that is dialing.
     pub fn welcome(&self, listener: &mut dyn Listener, client: &mut Side, recvs: u16) -> Side {
         let mut server = accept(listener, Some(client));
-        match server.next() {
+        match server.next_while(client) {
             Event::Request(private) => assert!(private.0.starts_with(b"hello")),
             other => panic!("{other:?} instead of a request"),
         }

@@ -29,6 +29,21 @@ siw_to_soft() {
     $VM_ENDPOINT "$1"
 }
 
+# RoCE, iWARP and loopback on one machine.
+on_all() {
+    lab_rxe
+    lab_siw_variant plain
+    EP_ADDR=127.0.0.1 $VM_ENDPOINT "$1"
+}
+
+# Nothing of RoCE comes through: the peer does not answer.
+without_roce() {
+    lab_rxe
+    iptables -A INPUT -p udp --dport 4791 -j DROP
+    "$@"
+    iptables -D INPUT -p udp --dport 4791 -j DROP
+}
+
 # `limited on_rxe BYTES`: as a user who may pin no more.
 limited() {
     local program=$VM_ENDPOINT
@@ -136,6 +151,10 @@ test_siw_to_soft_crc_reject() { EP_CRC=off siw_to_soft reject crc; }
 test_siw_to_soft_crc_sizes() { EP_CRC=off siw_to_soft sizes crc; }
 test_siw_to_soft_crc_read() { EP_CRC=off siw_to_soft read crc; }
 test_siw_plain_again() { lab_siw_variant plain; }
+test_auto_wildcard() { on_all auto_wildcard; }
+test_auto_one_address() { on_all auto_one_address; }
+test_auto_fallback() { on_all auto_fallback; }
+test_auto_silent() { without_roce on_all auto_silent; }
 # The last: they leave the devices changed.
 test_rxe_cut() {
     on_rxe cut

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdma_sys::rdma_cm_event_type as cm;
 
@@ -15,6 +15,7 @@ use super::super::explain::{self, Between};
 use super::super::mailbox::{Mailbox, News};
 use super::super::qp;
 use super::super::queues::Queues;
+use super::super::route;
 use super::super::sys;
 use super::calls::{self, Call};
 use super::{Control, Dial};
@@ -83,11 +84,12 @@ impl Conn {
             cm::RDMA_CM_EVENT_REJECTED if explain::is_peers_word(event.status, &event.private) => {
                 self.tell(News::Rejected(PrivateData(event.private)));
             }
+            cm::RDMA_CM_EVENT_REJECTED | cm::RDMA_CM_EVENT_UNREACHABLE => {
+                self.unanswered(event.kind, event.status);
+            }
             cm::RDMA_CM_EVENT_ADDR_ERROR
             | cm::RDMA_CM_EVENT_ROUTE_ERROR
-            | cm::RDMA_CM_EVENT_CONNECT_ERROR
-            | cm::RDMA_CM_EVENT_UNREACHABLE
-            | cm::RDMA_CM_EVENT_REJECTED => {
+            | cm::RDMA_CM_EVENT_CONNECT_ERROR => {
                 let error = explain::unconnected(event.kind, event.status, self.peer);
                 self.tell(News::Failed(error));
             }
@@ -97,6 +99,14 @@ impl Conn {
             }
             _ => {}
         }
+    }
+}
+
+impl Conn {
+    /// Nobody there takes an RDMA connection.
+    fn unanswered(&self, kind: cm::Type, status: i32) {
+        route::note_averse(self.peer, Instant::now());
+        self.tell(News::Failed(explain::unconnected(kind, status, self.peer)));
     }
 }
 
@@ -244,6 +254,9 @@ impl Control {
             reads_in: limits.reads_in,
             reads_out: limits.reads_out,
         };
+        if let Some(patience) = dial.options.patience {
+            self.deadlines.push((Instant::now() + patience, token));
+        }
         match context.transport() {
             Transport::Ib => {
                 let (id, asked) = call.make();
@@ -271,10 +284,26 @@ impl Control {
         self.conns.get(&token)?.id()
     }
 
-    fn on_established(&self, token: Token) {
+    fn on_established(&mut self, token: Token) {
+        self.deadlines.retain(|(_, other)| *other != token);
         if let Some(conn) = self.conns.get(&token) {
             set_min_rnr_timer(conn);
         }
+    }
+
+    /// Give up those who were not answered in time.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        let Control {
+            deadlines, conns, ..
+        } = self;
+        deadlines.retain(|(due, token)| {
+            if *due <= now {
+                if let Some(conn) = conns.get(token) {
+                    conn.unanswered(cm::RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT);
+                }
+            }
+            *due > now
+        });
     }
 
     pub(super) fn accept(&mut self, token: Token, private: &[u8]) {

@@ -43,6 +43,8 @@ struct Control {
     listeners: HashMap<Token, listen::Listening>,
     devices: Vec<Arc<Device>>,
     starved: Vec<(Instant, Weak<Mailbox>)>,
+    /// When a dial is given up.
+    deadlines: Vec<(Instant, Token)>,
     channel: Channel,
     watch: Watch,
     inbox: Arc<Inbox>,
@@ -65,6 +67,7 @@ impl Control {
             listeners: HashMap::new(),
             devices: Vec::new(),
             starved: Vec::new(),
+            deadlines: Vec::new(),
             channel,
             watch,
             inbox,
@@ -216,7 +219,8 @@ impl Control {
     fn timeout(&self) -> c_int {
         let starved = self.starved.iter().map(|(due, _)| *due);
         let lost = self.listeners.values().filter_map(|l| l.due());
-        match starved.chain(lost).min() {
+        let deadlines = self.deadlines.iter().map(|(due, _)| *due);
+        match starved.chain(lost).chain(deadlines).min() {
             Some(due) => {
                 let ms = due.saturating_duration_since(Instant::now()).as_millis();
                 c_int::try_from(ms).unwrap_or(1000) + 1
@@ -235,6 +239,7 @@ impl Control {
             }
             hungry
         });
+        self.give_up(now);
         self.listen_again(now);
     }
 }
