@@ -14,7 +14,7 @@
 #define ZMQ_RDMA_ABI 1
 
 /*
- Choice of device: what serves everywhere; in this version, soft.
+ Choice of device: verbs where the route has an RDMA device, else soft; a listener serves both.
  */
 #define ZMQ_RDMA_DEVICE_AUTO 0
 

@@ -95,7 +95,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        let sizes = Sizes::new(Options::default());
+        let sizes = Sizes::new(Choice::Soft, Options::default());
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let listener = device::listen(Choice::Soft, any, &sizes.device).unwrap();
         Scene { listener, sizes }

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 /// Version of the vtable; a caller refuses a table of another version.
 pub const ZMQ_RDMA_ABI: u32 = 1;
 
-/// Choice of device: what serves everywhere; in this version, soft.
+/// Choice of device: verbs where the route has an RDMA device, else soft; a listener serves both.
 pub const ZMQ_RDMA_DEVICE_AUTO: i32 = 0;
 /// Choice of device: rdma-core only.
 pub const ZMQ_RDMA_DEVICE_VERBS: i32 = 1;
