@@ -87,8 +87,9 @@ pub fn reject(lab: &Lab) {
 
 /// Nobody listens.
 pub fn refused(lab: &Lab) {
-    // A port that was free a moment ago.
     let at = lab.listen().local_addr();
+    // Jobs are done in order: when this one listens, that one does no more.
+    let _other = lab.listen();
     let mut client = lab.dial(at, b"hello");
     let why = client.try_next().expect_err("nobody listens");
     println!("lab: {why}");
