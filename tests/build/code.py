@@ -96,5 +96,5 @@ def third_party():
     tree = cargo("tree", "--locked", "-e", "normal,no-proc-macro", "--features", "verbs", "--prefix", "none", "--format", "{p}")
     linked = {line.split()[0] for line in tree.splitlines() if line} - {"zmq-rdma"}
     with open(os.path.join(ROOT, "THIRD-PARTY.md"), encoding="utf-8") as text:
-        named = set(re.findall(r"^\| ([a-z][\w-]*) \|", text.read(), re.MULTILINE)) - {"crate"}
+        named = set(re.findall(r"^\| ([a-z][\w-]*)(?: \(.*\))? \|", text.read(), re.MULTILINE)) - {"crate"}
     assert linked and named == linked, f"not named: {linked - named}; named in vain: {named - linked}"
