@@ -28,13 +28,15 @@ class Missing(Exception):
     """Something that a test needs is not on this machine."""
 
 
-def test(bound=60, alone=False):
+def test(bound=60, alone=False, needs=None):
     """Mark a function as a test that a hang bound of `bound` seconds ends;
-    `alone`: nothing else may run beside it."""
+    `alone`: nothing else may run beside it; `needs`: an environment variable
+    without which it is no part of the run."""
 
     def mark(function):
         function.zt_bound = bound
         function.zt_alone = alone
+        function.zt_needs = needs
         return function
 
     return mark
