@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::link::{Link, TICK_MS};
-use super::sizes::Sizes;
+use super::sizes::{Sizes, RECV_DEPTH};
 use crate::device::region::{Free, Slab, Unregistered};
 use crate::device::{Caps, Choice, Endpoint, Event, Kind, Options, PrivateData, Ready, Remote};
 use crate::error::{Error, Result};
@@ -384,7 +384,7 @@ fn a_reader_that_does_not_read_stops_data_but_neither_close_nor_credit() {
         }
     }
     assert!(
-        a.borrow().sent < 32 * 8192,
+        a.borrow().sent < u64::from(RECV_DEPTH) * 8192,
         "the window bounds what is in flight"
     );
     a.borrow_mut().link.shut();

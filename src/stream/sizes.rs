@@ -10,12 +10,13 @@ use crate::wire::hello::{Offer, GRANT_MIN, SLOT_PAYLOAD_MIN};
 
 /// Payload bytes of a slot: one batch of libzmq's encoder.
 pub const SLOT_PAYLOAD: usize = 8192;
-/// Receives posted on a busy link at most.
-pub const RECV_DEPTH: u16 = 32;
+/// Receives posted on a busy link at most. A device whose slots are pinned memory
+/// takes fewer (`device::fit`).
+pub const RECV_DEPTH: u16 = 128;
 /// Receives posted on an idle link, and told in the hello.
 pub const RECV_IDLE: u16 = 4;
 /// DATA that may wait in the send queue at most.
-pub const SEND_DEPTH: u16 = 32;
+pub const SEND_DEPTH: u16 = 128;
 /// Feature bits of this version: none yet.
 pub const FEATURES: u32 = 0;
 
@@ -72,11 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn the_default_window_is_a_quarter_of_a_mebibyte() {
+    fn the_default_window_is_a_mebibyte() {
         let s = sizes(None, None);
-        assert_eq!((s.device.slot_size, s.device.recv_depth), (8200, 32));
+        assert_eq!((s.device.slot_size, s.device.recv_depth), (8200, 128));
         assert_eq!((s.offer.slot_payload, s.offer.grant), (8192, 4));
-        assert_eq!(s.device.send_depth, 36);
+        assert_eq!(s.device.send_depth, 132);
     }
 
     #[test]

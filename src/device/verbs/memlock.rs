@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 const MIB: usize = 1 << 20;
 /// What is pinned at most where the limit does not bind.
 const MOST: usize = 256 * MIB;
+/// Receives, and sends, of a connection at most: their slots are pinned.
+const RECVS: u16 = 32;
+const SENDS: u16 = 36;
 /// At or below this limit, slots and windows shrink.
 const SMALL_LIMIT: usize = 8 * MIB;
 /// Whole pages, so that the little there is goes all to slots.
@@ -116,6 +119,8 @@ impl Budget {
     }
 
     fn fit(&self, options: &mut Options) {
+        options.recv_depth = options.recv_depth.min(RECVS);
+        options.send_depth = options.send_depth.min(SENDS);
         if self.limit.is_some_and(|limit| limit <= SMALL_LIMIT) {
             options.slot_size = options.slot_size.min(SMALL_SLOT);
             options.recv_depth = options.recv_depth.min(SMALL_RECVS);
