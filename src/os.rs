@@ -3,6 +3,8 @@
 //! library does not offer, in safe clothes.
 #![allow(unsafe_code)]
 
+pub mod addr;
+
 use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;

@@ -3,7 +3,6 @@
 //! call that std has no safe door for, and what errno means at each of them.
 #![allow(unsafe_code)]
 
-mod addr;
 mod errno;
 
 use std::io::{self, IoSlice};
@@ -16,8 +15,8 @@ use libc::{c_int, c_void, socklen_t};
 
 use crate::device::Options;
 use crate::error::{AddressFault, Error, Result};
+use crate::os::addr::{from_raw, no_addr, storage_len, to_raw};
 
-use addr::{from_raw, no_addr, storage_len, to_raw};
 use errno::{address_error, connect_error, device_error, stream_error};
 
 /// A non-blocking, close-on-exec TCP socket. Closed on drop.

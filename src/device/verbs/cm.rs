@@ -10,10 +10,11 @@ use std::time::Duration;
 use libc::{c_int, c_void};
 use rdma_sys as c;
 
-use super::addr::{self, Raw};
+use super::addr::Raw;
 use super::sys;
 use crate::device::PRIVATE_DATA_MAX;
 use crate::error::{Error, Result};
+use crate::os::addr::from_raw;
 
 /// Names a listener or connection in the CM's events; never reused.
 pub(super) type Token = u64;
@@ -178,12 +179,12 @@ impl Id {
 
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
         // SAFETY: the storage is the largest member of the union, and librdmacm zeroes it.
-        addr::parse(unsafe { &self.get().route.addr.src_addr_union.src_storage })
+        from_raw(unsafe { &self.get().route.addr.src_addr_union.src_storage })
     }
 
     pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
         // SAFETY: as in `local_addr`.
-        addr::parse(unsafe { &self.get().route.addr.dst_addr_union.dst_storage })
+        from_raw(unsafe { &self.get().route.addr.dst_addr_union.dst_storage })
     }
 
     /// Our GID, once an address is resolved.

@@ -16,6 +16,7 @@ use rdma_sys as c;
 use super::addr;
 use super::cm::Id;
 use super::control::{self, Job};
+use crate::os::addr::{from_raw, no_addr};
 
 const DEVICES: &str = "/sys/class/infiniband";
 
@@ -204,12 +205,11 @@ fn address(entry: &libc::ifaddrs) -> Option<IpAddr> {
         libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
         _ => return None,
     };
-    // SAFETY: all zeroes is a valid sockaddr_storage.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut storage = no_addr();
     let to = std::ptr::addr_of_mut!(storage).cast::<u8>();
     // SAFETY: an address of this family has this size, and the storage more.
     unsafe { std::ptr::copy_nonoverlapping(entry.ifa_addr.cast(), to, size) };
-    Some(addr::parse(&storage)?.ip())
+    Some(from_raw(&storage)?.ip())
 }
 
 #[cfg(test)]

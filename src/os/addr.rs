@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MPL-2.0
-//! Socket addresses in the kernel's form.
+//! Socket addresses in C's form, for system calls, the RDMA CM and the C doors.
+#![allow(unsafe_code)]
 
 use std::mem;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -79,10 +80,25 @@ mod tests {
 
     #[test]
     fn an_address_survives_the_kernel_s_form() {
-        for text in ["127.0.0.1:80", "[::1]:65535", "[fe80::1%3]:9"] {
+        for text in [
+            "127.0.0.1:80",
+            "[::1]:65535",
+            "[fe80::1%3]:9",
+            "10.77.0.1:5555",
+            "[fd77::1]:7",
+            "[fe80::1%3]:65535",
+            "0.0.0.0:0",
+        ] {
             let addr: SocketAddr = text.parse().unwrap();
-            assert_eq!(from_raw(&to_raw(&addr).0), Some(addr));
+            assert_eq!(from_raw(&to_raw(&addr).0), Some(addr), "{text}");
         }
         assert_eq!(from_raw(&no_addr()), None);
+    }
+
+    #[test]
+    fn a_foreign_family_is_no_address() {
+        let (mut raw, _) = to_raw(&"1.2.3.4:5".parse().unwrap());
+        raw.ss_family = libc::AF_UNIX as libc::sa_family_t;
+        assert_eq!(from_raw(&raw), None);
     }
 }
