@@ -208,21 +208,37 @@ impl Link {
             }
             Event::Received(filled) => self.on_received(filled),
             Event::Sent(n) => {
-                self.lent.on_complete(n);
-                if let Phase::Open(flow) = &mut self.phase {
-                    flow.on_sent(n);
-                }
+                self.on_sent(n);
                 Ok(())
             }
             Event::ReadDone(_) => Ok(()),
             Event::Rejected(private) => Err(negotiate::refusal(&private.0)),
             Event::Disconnected => Err(match &self.phase {
                 Phase::Open(_) if self.peer_shut => Error::Closed,
-                Phase::Open(flow) if flow.is_finished() => Error::Closed,
+                Phase::Open(_) if self.is_finished() => Error::Closed,
                 Phase::Rejecting(why) => why.clone(),
                 _ => Error::Reset("the peer went away without finishing".into()),
             }),
         }
+    }
+
+    /// The oldest `n` posted sends are complete.
+    fn on_sent(&mut self, n: u16) {
+        self.lent.on_complete(n);
+        if let Phase::Open(flow) = &mut self.phase {
+            flow.on_sent(n);
+        }
+    }
+
+    /// Hand what was posted to the device.
+    fn push(&mut self) -> Result<()> {
+        let sent = self.endpoint.flush()?;
+        self.on_sent(sent);
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(&self.phase, Phase::Open(flow) if flow.is_finished())
     }
 
     fn on_request(&mut self, private: &[u8]) -> Result<()> {
@@ -280,7 +296,7 @@ impl Link {
     /// Post receives, send the control frames that must go, finish a close.
     pub(super) fn advance(&mut self) -> Result<()> {
         let Phase::Open(flow) = &mut self.phase else {
-            return self.endpoint.flush().map(drop);
+            return self.push();
         };
         let wanted = flow.recvs_wanted();
         if wanted > 0 {
@@ -299,10 +315,8 @@ impl Link {
             self.lent.posted += 1;
             self.endpoint.post_send(slot, control.bytes().len())?;
         }
-        let sent = self.endpoint.flush()?;
-        flow.on_sent(sent);
-        self.lent.on_complete(sent);
-        if self.shut && flow.is_finished() && !self.disconnected {
+        self.push()?;
+        if self.shut && self.is_finished() && !self.disconnected {
             self.disconnected = true;
             self.endpoint.disconnect()?;
         }
@@ -400,13 +414,9 @@ impl Link {
 
     /// Push what was committed to the device.
     pub fn flush(&mut self) {
-        let done = match &mut self.phase {
+        let done = match self.phase {
             Phase::Dead(_) => Ok(()),
-            Phase::Open(flow) => self.endpoint.flush().map(|sent| {
-                flow.on_sent(sent);
-                self.lent.on_complete(sent);
-            }),
-            _ => self.endpoint.flush().map(drop),
+            _ => self.push(),
         };
         self.die_of(done);
     }
