@@ -2,6 +2,7 @@
 """The Rust tests, and what judges the text of the code."""
 
 import glob
+import json
 import os
 import re
 
@@ -98,3 +99,19 @@ def third_party():
     with open(os.path.join(ROOT, "THIRD-PARTY.md"), encoding="utf-8") as text:
         named = set(re.findall(r"^\| ([a-z][\w-]*)(?: \(.*\))? \|", text.read(), re.MULTILINE)) - {"crate"}
     assert linked and named == linked, f"not named: {linked - named}; named in vain: {named - linked}"
+
+
+@test()
+def least_rust():
+    """No crate of the lock file asks for a later Rust than Cargo.toml says is enough."""
+    host = re.search(r"^host: (\S+)$", builds.run("rustc", "-vV"), re.MULTILINE).group(1)
+    said = cargo("metadata", "--locked", "--format-version", "1", "--all-features", "--filter-platform", host)
+    line = next(line for line in said.splitlines() if line.startswith("{"))
+    asked = [(p["name"], p["rust_version"]) for p in json.loads(line)["packages"] if p["rust_version"]]
+
+    def number(version):
+        return tuple(int(n) for n in (version + ".0").split(".")[:2])
+
+    least = number(dict(asked)["zmq-rdma"])
+    late = [(name, version) for name, version in asked if number(version) > least]
+    assert len(asked) > 5 and not late, f"ask for a later Rust: {late}"
