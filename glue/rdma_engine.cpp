@@ -13,6 +13,7 @@
 #include "io_thread.hpp"
 #include "likely.hpp"
 #include "mechanism.hpp"
+#include "raw_encoder.hpp"
 #include "raw_engine.hpp"
 #include "session_base.hpp"
 #include "zmtp_engine.hpp"
@@ -62,6 +63,7 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _parked (false),
     _ticking (false),
     _failed (false),
+    _at_fault (false),
     _linger (0)
 {
     alloc_assert (_outbox);
@@ -116,6 +118,7 @@ void zmq::rdma_engine_t<Base>::error (i_engine::error_reason_t reason_)
     //  The base reports errno.
     const int err = errno;
     _failed = true;
+    _at_fault = reason_ == i_engine::protocol_error;
     leave_poller ();
     errno = err;
     Base::error (reason_);
@@ -143,14 +146,31 @@ template <class Base> void zmq::rdma_engine_t<Base>::dispose ()
 {
     i_encoder *encoder = NULL;
     if (_failed) {
-        //  There is nothing left to deliver, but a peer that closes in good
-        //  order waits for our part of it.
+        //  A peer that closes in good order waits for our part of it. One that
+        //  made a mistake shall learn of it, and not try again and again.
         const int now = state (_ops->flush (_link));
-        _linger = now & ZMQ_RDMA_PEER_SHUT ? courtesy : 0;
+        _linger = _at_fault || (now & ZMQ_RDMA_PEER_SHUT) ? courtesy : 0;
+        if (_at_fault && _outsize > 0 && !_outbox->is_loaded ())
+            encoder = rest_of_greeting ();
     } else if (_outbox->is_loaded ())
         std::swap (encoder, _encoder);
 
     rdma_drain_t::launch (_io_thread, _outbox, encoder, _linger);
+}
+
+template <class Base>
+zmq::i_encoder *zmq::rdma_engine_t<Base>::rest_of_greeting ()
+{
+    raw_encoder_t *const encoder = new (std::nothrow) raw_encoder_t (_outsize);
+    alloc_assert (encoder);
+    msg_t *const message = _outbox->message ();
+    int rc = message->close ();
+    errno_assert (rc == 0);
+    rc = message->init_size (_outsize);
+    errno_assert (rc == 0);
+    memcpy (message->data (), _outpos, _outsize);
+    _outbox->load (encoder);
+    return encoder;
 }
 
 template <class Base>
@@ -379,6 +399,8 @@ template <class Base> void zmq::rdma_engine_t<Base>::timer_event (int id_)
 
     bool gone = false;
     _gone = &gone;
+    //  If the base gives up now, it reports errno.
+    errno = ETIMEDOUT;
     Base::timer_event (id_);
     if (gone)
         return;

@@ -107,6 +107,10 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     //  Hands the link over to be closed.
     void dispose ();
 
+    //  An encoder with what has not been sent of the greeting: the peer may be
+    //  waiting for it, to see what is wrong.
+    i_encoder *rest_of_greeting ();
+
     const zmq_rdma_ops_t *const _ops;
     zmq_rdma_link_t *const _link;
     zmq::io_thread_t *_io_thread;
@@ -126,8 +130,10 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     //  True iff the tick timer is running.
     bool _ticking;
 
-    //  True once the base has given the connection up.
+    //  True once the base has given the connection up; and if it did so for
+    //  what the peer said.
     bool _failed;
+    bool _at_fault;
 
     //  How long the link may take to deliver what it has, once terminated.
     int _linger;
