@@ -61,6 +61,8 @@ int zmq::rdma_options (const options_t &options_, zmq_rdma_options_t *out_)
     out_->priority = options_.priority;
     out_->backlog = options_.backlog;
     out_->ipv6 = options_.ipv6 ? 1 : 0;
+    if (options_.tcp_maxrt > 0)
+        out_->dead_after = options_.tcp_maxrt;
     if (!options_.bound_device.empty ())
         out_->interface_name = options_.bound_device.c_str ();
     return 0;

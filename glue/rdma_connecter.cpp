@@ -20,7 +20,7 @@ zmq::rdma_connecter_t::rdma_connecter_t (class io_thread_t *io_thread_,
       io_thread_, session_, options_, addr_, delayed_start_),
     _ops (rdma_ops ()),
     _dial (NULL),
-    _dial_fd (retired_fd),
+    _delayed (false),
     _connect_timer_started (false)
 {
     zmq_assert (_addr->protocol == protocol_name::rdma);
@@ -46,11 +46,9 @@ void zmq::rdma_connecter_t::start_connecting ()
         return;
     }
 
-    _socket->event_connect_delayed (
-      make_unconnected_connect_endpoint_pair (_endpoint), EINPROGRESS);
+    _delayed = false;
     add_connect_timer ();
-    watch ();
-    if (!_handle)
+    if (!watch ())
         step ();
 }
 
@@ -89,10 +87,12 @@ void zmq::rdma_connecter_t::step ()
         rm_handle ();
 
     zmq_rdma_link_t *link = NULL;
-    const int rc = _ops->dial_step (_dial, &link);
+    int rc = _ops->dial_step (_dial, &link);
     if (rc == -EINPROGRESS) {
-        watch ();
-        return;
+        if (watch ())
+            return;
+        //  It went from the name to its failure in one step.
+        rc = _ops->dial_step (_dial, &link);
     }
     cancel_connect_timer ();
     if (rc < 0) {
@@ -111,20 +111,24 @@ void zmq::rdma_connecter_t::step ()
     launch_engine (link, fd);
 }
 
-void zmq::rdma_connecter_t::watch ()
+bool zmq::rdma_connecter_t::watch ()
 {
     zmq_rdma_ready_t ready;
-    const int rc = _ops->dial_ready (_dial, &ready);
+    const int stage = _ops->dial_ready (_dial, &ready);
+    if (stage < 0 || stage == ZMQ_RDMA_DIAL_OVER || ready.fd < 0)
+        return false;
 
-    if (rc < 0 || ready.fd < 0)
-        return;
-
-    _dial_fd = ready.fd;
+    if (stage == ZMQ_RDMA_DIAL_CONNECTING && !_delayed) {
+        _delayed = true;
+        _socket->event_connect_delayed (
+          make_unconnected_connect_endpoint_pair (_endpoint), EINPROGRESS);
+    }
     _handle = add_fd (ready.fd);
     if (ready.want_in)
         set_pollin (_handle);
     if (ready.want_out)
         set_pollout (_handle);
+    return true;
 }
 
 void zmq::rdma_connecter_t::launch_engine (zmq_rdma_link_t *link_, fd_t fd_)
@@ -199,11 +203,14 @@ void zmq::rdma_connecter_t::close_dial ()
         return;
     if (_handle)
         rm_handle ();
+
+    //  As over tcp, there is nothing to report closed before the name is known.
+    zmq_rdma_ready_t ready;
+    const int stage = _ops->dial_ready (_dial, &ready);
     _ops->dial_close (_dial);
     _dial = NULL;
-    if (_dial_fd != retired_fd) {
+    if (stage > ZMQ_RDMA_DIAL_RESOLVING && ready.fd >= 0)
         _socket->event_closed (
-          make_unconnected_connect_endpoint_pair (_endpoint), _dial_fd);
-        _dial_fd = retired_fd;
-    }
+          make_unconnected_connect_endpoint_pair (_endpoint),
+          static_cast<fd_t> (ready.fd));
 }

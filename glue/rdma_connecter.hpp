@@ -46,8 +46,9 @@ class rdma_connecter_t ZMQ_FINAL : public stream_connecter_base_t
     //  Goes on with the dial.
     void step ();
 
-    //  Polls for what the dial waits for.
-    void watch ();
+    //  Polls for what the dial waits for. Returns false if there is nothing
+    //  to wait for: it is over.
+    bool watch ();
 
     //  Hands the link to an engine, and the engine to the session.
     void launch_engine (zmq_rdma_link_t *link_, fd_t fd_);
@@ -64,8 +65,8 @@ class rdma_connecter_t ZMQ_FINAL : public stream_connecter_base_t
     const zmq_rdma_ops_t *const _ops;
     zmq_rdma_dial_t *_dial;
 
-    //  Descriptor that was polled last, for the monitor.
-    fd_t _dial_fd;
+    //  True once the monitor has been told that the dial is under way.
+    bool _delayed;
 
     //  True iff a timer has been started.
     bool _connect_timer_started;

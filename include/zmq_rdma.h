@@ -61,6 +61,21 @@
 #define ZMQ_RDMA_PEER_SHUT 32
 
 /*
+ Stage of a dial: the name is being looked up; the peer has not been spoken to.
+ */
+#define ZMQ_RDMA_DIAL_RESOLVING 0
+
+/*
+ Stage of a dial: the device is at it.
+ */
+#define ZMQ_RDMA_DIAL_CONNECTING 1
+
+/*
+ Stage of a dial: nothing to wait for, `dial_step` says why it failed.
+ */
+#define ZMQ_RDMA_DIAL_OVER 2
+
+/*
  `addr`: this side.
  */
 #define ZMQ_RDMA_LOCAL 0
@@ -125,6 +140,11 @@ typedef struct zmq_rdma_options_t {
      Interface to bind to (ZMQ_BINDTODEVICE), or NULL. Copied.
      */
     const char *interface_name;
+    /*
+     A peer not heard of for so many milliseconds is dead (ZMQ_TCP_MAXRT; at least
+     two seconds); -1: default.
+     */
+    int32_t dead_after;
 } zmq_rdma_options_t;
 
 /*
@@ -185,7 +205,7 @@ typedef struct zmq_rdma_ops_t {
     int32_t (*options_init)(struct zmq_rdma_options_t *options);
     /*
      Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.
-     -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EINVAL, -EMFILE, -ENFILE, -ENOMEM.
+     -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT, -ENODEV, -EACCES, -EINVAL, -EMFILE, -ENFILE, -ENOMEM.
      */
     int32_t (*listen)(const struct zmq_rdma_options_t *options,
                       const struct zmq_rdma_addr_t *addr,
@@ -224,7 +244,8 @@ typedef struct zmq_rdma_ops_t {
                     const struct zmq_rdma_addr_t *source,
                     struct zmq_rdma_dial_t **dial);
     /*
-     What to watch now. Ask again after every `dial_step`: it may change.
+     What to watch now; returns the ZMQ_RDMA_DIAL_ stage. Ask again after every
+     `dial_step`: both may change.
      */
     int32_t (*dial_ready)(const struct zmq_rdma_dial_t *dial,
                           struct zmq_rdma_ready_t *ready);

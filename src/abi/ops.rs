@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_void, CStr};
 use std::mem::size_of;
 use std::ptr::null;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::guard::door;
 use super::handle::Handle;
@@ -17,9 +17,13 @@ use super::{addr, env, errno};
 use crate::error::{Error, Result};
 use crate::os;
 use crate::stream;
-use crate::stream::dial::Dial as StreamDial;
+use crate::stream::dial::{Dial as StreamDial, Stage};
 use crate::stream::listen::Listener as StreamListener;
 use crate::stream::sizes::Sizes;
+
+/// Milliseconds of silence for which a peer is spared at least: less would be taken
+/// from a retransmission or two.
+const DEAD_AFTER_LEAST: u64 = 2000;
 
 /// The transport's vtable; constant for the life of the process.
 #[no_mangle]
@@ -139,6 +143,7 @@ fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
         interface: text(options.interface_name)?.filter(|name| !name.is_empty()),
         backlog: u32::try_from(options.backlog).unwrap_or(0),
         crc: env::crc().map_err(told)?,
+        dead_after: patience(options.dead_after),
         ..stream::Options::default()
     };
     Ok(Wish {
@@ -146,6 +151,13 @@ fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
         sizes: Sizes::new(choice, device),
         ipv6: options.ipv6 != 0,
     })
+}
+
+fn patience(milliseconds: i32) -> Duration {
+    match u64::try_from(milliseconds) {
+        Ok(given) if given > 0 => Duration::from_millis(given.max(DEAD_AFTER_LEAST)),
+        _ => stream::Options::default().dead_after,
+    }
 }
 
 fn told(words: String) -> i32 {
@@ -174,6 +186,7 @@ extern "C" fn options_init(options: *mut Options) -> i32 {
                 backlog: 100,
                 ipv6: 0,
                 interface_name: null(),
+                dead_after: -1,
             },
         )
     })
@@ -286,7 +299,14 @@ extern "C" fn dial_ready(dial: *const Dial, ready: *mut ReadyFd) -> i32 {
             want_in: 0,
             want_out: 0,
         };
-        put(ready, dialing.dial.ready().map_or(none, ready_fd))
+        match put(ready, dialing.dial.ready().map_or(none, ready_fd)) {
+            0 => match dialing.dial.stage() {
+                Stage::Resolving => ZMQ_RDMA_DIAL_RESOLVING,
+                Stage::Connecting => ZMQ_RDMA_DIAL_CONNECTING,
+                Stage::Over => ZMQ_RDMA_DIAL_OVER,
+            },
+            fault => fault,
+        }
     })
 }
 

@@ -30,6 +30,13 @@ pub const ZMQ_RDMA_DEAD: i32 = 16;
 /// or have been read. `shut` and some patience complete the close in good order.
 pub const ZMQ_RDMA_PEER_SHUT: i32 = 32;
 
+/// Stage of a dial: the name is being looked up; the peer has not been spoken to.
+pub const ZMQ_RDMA_DIAL_RESOLVING: i32 = 0;
+/// Stage of a dial: the device is at it.
+pub const ZMQ_RDMA_DIAL_CONNECTING: i32 = 1;
+/// Stage of a dial: nothing to wait for, `dial_step` says why it failed.
+pub const ZMQ_RDMA_DIAL_OVER: i32 = 2;
+
 /// `addr`: this side.
 pub const ZMQ_RDMA_LOCAL: i32 = 0;
 /// `addr`: the other side.
@@ -86,6 +93,9 @@ pub struct Options {
     pub ipv6: i32,
     /// Interface to bind to (ZMQ_BINDTODEVICE), or NULL. Copied.
     pub interface_name: *const c_char,
+    /// A peer not heard of for so many milliseconds is dead (ZMQ_TCP_MAXRT; at least
+    /// two seconds); -1: default.
+    pub dead_after: i32,
 }
 
 /// The transport. `abi` and `size` come first and never move; later versions
@@ -108,7 +118,7 @@ pub struct Ops {
     pub options_init: extern "C" fn(options: *mut Options) -> i32,
 
     /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.
-    /// -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EINVAL, -EMFILE, -ENFILE, -ENOMEM.
+    /// -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT, -ENODEV, -EACCES, -EINVAL, -EMFILE, -ENFILE, -ENOMEM.
     pub listen: extern "C" fn(
         options: *const Options,
         addr: *const Addr,
@@ -137,7 +147,8 @@ pub struct Ops {
         source: *const Addr,
         dial: *mut *mut Dial,
     ) -> i32,
-    /// What to watch now. Ask again after every `dial_step`: it may change.
+    /// What to watch now; returns the ZMQ_RDMA_DIAL_ stage. Ask again after every
+    /// `dial_step`: both may change.
     pub dial_ready: extern "C" fn(dial: *const Dial, ready: *mut ReadyFd) -> i32,
     /// Go on. 0: connected, and `*link` is the caller's (the dial is spent: `dial_close` it).
     /// -EINPROGRESS: wait. -ECONNREFUSED (nobody listens, or the peer rejects), -ECONNRESET,

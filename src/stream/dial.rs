@@ -15,7 +15,20 @@ use crate::wire::hello::{Hello, GRANT_MIN};
 enum Phase {
     Resolving(Lookup),
     Connecting(Box<dyn Endpoint>),
+    /// It failed as it began; kept for its descriptor.
+    Failed(Box<dyn Endpoint>, Error),
     Spent,
+}
+
+/// How far a dial has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The name is being looked up; the peer has not been spoken to.
+    Resolving,
+    /// The device is at it.
+    Connecting,
+    /// There is nothing to wait for: it is spent, or `step` says why it failed.
+    Over,
 }
 
 /// A connection being made.
@@ -49,6 +62,15 @@ impl Dial {
         Ok(dial)
     }
 
+    /// How far it has come.
+    pub fn stage(&self) -> Stage {
+        match &self.phase {
+            Phase::Resolving(_) => Stage::Resolving,
+            Phase::Connecting(_) => Stage::Connecting,
+            Phase::Failed(..) | Phase::Spent => Stage::Over,
+        }
+    }
+
     /// What to watch; may change with each step.
     pub fn ready(&self) -> Option<Ready> {
         match &self.phase {
@@ -57,7 +79,7 @@ impl Dial {
                 read: true,
                 write: false,
             }),
-            Phase::Connecting(endpoint) => Some(endpoint.ready()),
+            Phase::Connecting(endpoint) | Phase::Failed(endpoint, _) => Some(endpoint.ready()),
             Phase::Spent => None,
         }
     }
@@ -66,10 +88,14 @@ impl Dial {
     pub fn step(&mut self) -> Result<Link> {
         if let Phase::Resolving(lookup) = &mut self.phase {
             let to = lookup.poll()?;
+            // The caller sees that the stage has changed before the next step.
             self.connect(to)?;
+            return Err(Error::Again);
         }
-        let Phase::Connecting(endpoint) = &mut self.phase else {
-            return Err(Error::Misuse("step of a dial that is over"));
+        let endpoint = match &mut self.phase {
+            Phase::Connecting(endpoint) => endpoint,
+            Phase::Failed(_, why) => return Err(why.clone()),
+            _ => return Err(Error::Misuse("step of a dial that is over")),
         };
         let mut events = Vec::new();
         let polled = endpoint.poll(&mut events);
@@ -103,10 +129,11 @@ impl Dial {
         let private = Hello::Request(offer).encode();
         let options = &self.sizes.device;
         let mut endpoint = device::dial(self.choice, to, self.source, &private, options)?;
-        if endpoint.post_recvs(offer.grant)? < GRANT_MIN.min(offer.grant) {
-            return Err(Error::Limit("receive slots"));
-        }
-        self.phase = Phase::Connecting(endpoint);
+        self.phase = match endpoint.post_recvs(offer.grant) {
+            Ok(posted) if posted >= GRANT_MIN.min(offer.grant) => Phase::Connecting(endpoint),
+            Ok(_) => Phase::Failed(endpoint, Error::Limit("receive slots")),
+            Err(why) => Phase::Failed(endpoint, why),
+        };
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ impl Listener {
 
     /// The next connection, not boxed.
     pub fn accept_endpoint(&mut self) -> Result<Endpoint> {
-        let (tcp, peer) = self.tcp.accept()?;
+        let (tcp, peer) = self.tcp.accept(&self.options)?;
         Endpoint::accepted(tcp, peer, &self.options)
     }
 }

@@ -28,7 +28,7 @@ mod tests;
 use std::net::SocketAddr;
 
 use super::Options;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use endpoint::Endpoint;
 pub use listen::Listener;
@@ -46,5 +46,17 @@ pub fn dial(
     private: &[u8],
     options: &Options,
 ) -> Result<Box<dyn super::Endpoint>> {
-    Ok(Box::new(Endpoint::dial(to, source, private, options)?))
+    let dialed = match Endpoint::dial(to, source, private, options) {
+        // A kernel without IPv6; the address may be an IPv4 one in its clothes.
+        Err(Error::Device { code, .. }) if code == libc::EAFNOSUPPORT && plain(to) != to => {
+            Endpoint::dial(plain(to), source.map(plain), private, options)
+        }
+        dialed => dialed,
+    };
+    Ok(Box::new(dialed?))
+}
+
+/// The IPv4 address that an IPv6 one stands for, if it does.
+fn plain(addr: SocketAddr) -> SocketAddr {
+    SocketAddr::new(addr.ip().to_canonical(), addr.port())
 }

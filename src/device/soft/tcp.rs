@@ -14,7 +14,7 @@ use std::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 
 use crate::device::Options;
-use crate::error::{AddressFault, Error, Result};
+use crate::error::{Error, Result};
 use crate::os::addr::{from_raw, no_addr, storage_len, to_raw};
 
 use errno::{address_error, connect_error, device_error, stream_error};
@@ -88,9 +88,9 @@ impl Tcp {
         }
     }
 
-    /// The next connection of a listening socket. Options (but the blocking
-    /// mode) were inherited from it.
-    pub fn accept(&self) -> Result<(Tcp, SocketAddr)> {
+    /// The next connection of a listening socket. Options were inherited from
+    /// it, but for the blocking mode and the priority.
+    pub fn accept(&self, o: &Options) -> Result<(Tcp, SocketAddr)> {
         loop {
             let mut raw = no_addr();
             let at: *mut libc::sockaddr_storage = &mut raw;
@@ -103,7 +103,9 @@ impl Tcp {
                     op: "accept",
                     code: libc::EAFNOSUPPORT,
                 })?;
-                return Ok((Tcp::adopt(fd), peer));
+                let tcp = Tcp::adopt(fd);
+                tcp.prioritize(o)?;
+                return Ok((tcp, peer));
             }
             let e = io::Error::last_os_error();
             match e.raw_os_error() {
@@ -258,10 +260,7 @@ impl Tcp {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: socket takes no pointers.
         let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) };
-        check(fd).map_err(|e| match e.raw_os_error() {
-            Some(libc::EAFNOSUPPORT) => Error::Address(AddressFault::NoDevice),
-            _ => device_error("socket", &e),
-        })?;
+        check(fd).map_err(|e| device_error("socket", &e))?;
         let tcp = Tcp::adopt(fd);
         tcp.apply(addr, o)?;
         Ok(tcp)
@@ -282,9 +281,6 @@ impl Tcp {
         if let Some(n) = o.rcvbuf {
             self.set("SO_RCVBUF", socket, libc::SO_RCVBUF, clamp(n))?;
         }
-        if let Some(n) = o.priority {
-            self.set("SO_PRIORITY", socket, libc::SO_PRIORITY, n)?;
-        }
         if o.tos != 0 {
             // A wish: each family knows one of the two, a dual-stack socket both.
             let tos = c_int::from(o.tos);
@@ -293,11 +289,20 @@ impl Tcp {
                 let _ = self.set("IPV6_TCLASS", libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos);
             }
         }
+        self.prioritize(o)?;
         if let Some(name) = &o.interface {
             self.set_bytes(libc::SO_BINDTODEVICE, name.as_bytes())
                 .map_err(|e| address_error("SO_BINDTODEVICE", &e))?;
         }
         self.keep_alive(o.dead_after)
+    }
+
+    /// To be done after the type of service, which implies a priority.
+    fn prioritize(&self, o: &Options) -> Result<()> {
+        match o.priority {
+            Some(n) => self.set("SO_PRIORITY", libc::SOL_SOCKET, libc::SO_PRIORITY, n),
+            None => Ok(()),
+        }
     }
 
     /// Idle death is the kernel's to find, within `dead_after`.

@@ -81,6 +81,10 @@ pub fn refusal(private: &[u8]) -> Error {
             least,
             most,
         }) => Error::Incompatible(versions_apart(least, most)),
+        Ok(Hello::Reject {
+            reason: Reason::Malformed,
+            ..
+        }) => Error::Incompatible(Reason::Malformed.to_string()),
         Ok(Hello::Reject { reason, .. }) => Error::Refused(reason.to_string()),
         _ => Error::Incompatible("it does not speak the zmq-rdma stream protocol".into()),
     }
@@ -129,6 +133,24 @@ mod tests {
         assert!(ours.to_string().contains("versions 2 to 3"), "{ours}");
         let theirs = refusal(&reject.encode());
         assert!(theirs.to_string().contains("versions 1 to 1"), "{theirs}");
+    }
+
+    #[test]
+    fn only_a_refusal_that_may_pass_is_worth_another_try() {
+        let reject = |reason| {
+            let (least, most) = (1, 1);
+            refusal(
+                &Hello::Reject {
+                    reason,
+                    least,
+                    most,
+                }
+                .encode(),
+            )
+        };
+        assert!(matches!(reject(Reason::Limit), Error::Refused(_)));
+        assert!(matches!(reject(Reason::Malformed), Error::Incompatible(_)));
+        assert!(matches!(reject(Reason::Version), Error::Incompatible(_)));
     }
 
     #[test]
