@@ -2,7 +2,7 @@
 //! The C doors. `types` is what crosses them, `ops` the vtable and its doors,
 //! `handle` the lifetime of handles with the null, poison and fork checks, `guard`
 //! the panic check, `errno` the translation of errors, `addr` socket addresses, `env`
-//! the environment, `log` the log line.
+//! the environment, `wish` what a caller asks for, `log` the log line.
 
 mod addr;
 mod env;
@@ -13,3 +13,4 @@ pub mod log;
 pub mod ops;
 mod report;
 pub mod types;
+mod wish;

@@ -3,27 +3,23 @@
 //! what they promise is in `types`. None is longer than its contract.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::ptr::null;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::guard::door;
 use super::handle::Handle;
-use super::log::{self, line, Level};
+use super::log::{self, Level};
 use super::report::{self, Live};
 use super::types::*;
+use super::wish::{text, told, wish};
 use super::{addr, env, errno};
 use crate::error::{Error, Result};
 use crate::os;
 use crate::stream;
 use crate::stream::dial::{Dial as StreamDial, Stage};
 use crate::stream::listen::Listener as StreamListener;
-use crate::stream::sizes::Sizes;
-
-/// Milliseconds of silence for which a peer is spared at least: less would be taken
-/// from a retransmission or two.
-const DEAD_AFTER_LEAST: u64 = 2000;
 
 /// The transport's vtable; constant for the life of the process.
 #[no_mangle]
@@ -76,19 +72,6 @@ fn put<T>(to: *mut T, value: T) -> i32 {
     0
 }
 
-/// A C string of the caller's, copied.
-fn text(from: *const c_char) -> std::result::Result<Option<String>, i32> {
-    if from.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: not null; the header asks for a NUL-terminated string.
-    let text = unsafe { CStr::from_ptr(from) };
-    match text.to_str() {
-        Ok(text) => Ok(Some(text.to_owned())),
-        Err(_) => Err(-libc::EINVAL),
-    }
-}
-
 fn address(from: *const Addr) -> std::result::Result<Option<std::net::SocketAddr>, i32> {
     // SAFETY: null, or valid as the header asks.
     match unsafe { from.as_ref() } {
@@ -114,55 +97,6 @@ fn free<T, H>(name: &str, handle: *mut H) -> i32 {
         let taken = unsafe { Handle::<T>::take(handle.cast()) };
         taken.map_or_else(|code| code, |_| 0)
     })
-}
-
-/// The caller's options, checked.
-struct Wish {
-    choice: stream::Choice,
-    sizes: Sizes,
-    ipv6: bool,
-}
-
-fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
-    // SAFETY: null, or valid as the header asks.
-    let Some(options) = (unsafe { options.as_ref() }) else {
-        return Err(-libc::EFAULT);
-    };
-    if (options.size as usize) < size_of::<Options>() {
-        return Err(-libc::EINVAL);
-    }
-    let Some(choice) = env::choice(options.device) else {
-        return Err(-libc::EINVAL);
-    };
-    let bytes = |value: i32| usize::try_from(value).ok().filter(|&bytes| bytes > 0);
-    let device = stream::Options {
-        sndbuf: bytes(options.sndbuf),
-        rcvbuf: bytes(options.rcvbuf),
-        tos: u8::try_from(options.tos).map_err(|_| -libc::EINVAL)?,
-        priority: Some(options.priority).filter(|&priority| priority != 0),
-        interface: text(options.interface_name)?.filter(|name| !name.is_empty()),
-        backlog: u32::try_from(options.backlog).unwrap_or(0),
-        crc: env::crc().map_err(told)?,
-        dead_after: patience(options.dead_after),
-        ..stream::Options::default()
-    };
-    Ok(Wish {
-        choice,
-        sizes: Sizes::new(choice, device),
-        ipv6: options.ipv6 != 0,
-    })
-}
-
-fn patience(milliseconds: i32) -> Duration {
-    match u64::try_from(milliseconds) {
-        Ok(given) if given > 0 => Duration::from_millis(given.max(DEAD_AFTER_LEAST)),
-        _ => stream::Options::default().dead_after,
-    }
-}
-
-fn told(words: String) -> i32 {
-    line(Level::Error, || words);
-    -libc::EINVAL
 }
 
 extern "C" fn options_init(options: *mut Options) -> i32 {

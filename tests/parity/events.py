@@ -136,10 +136,9 @@ def denied():
                 doorman.refuse(code)
                 ports = {port_of(endpoint): "P"}
                 seen = plain(at_client.until("DISCONNECTED") + _rest(at_client), scheme, ports)
-                # The client's time runs out on 300. Over tcp the value is then whatever errno was last.
+                # On 300 the client is left to wait, or, over both, now and then cut off at once.
                 told["client" + code.decode()] = [
-                    (name, "ETIMEDOUT" if "NO_DETAIL" in name and value == "EAGAIN" else value, where)
-                    for name, value, where in seen
+                    (name, "any" if "NO_DETAIL" in name else value, where) for name, value, where in seen
                 ]
                 told["server" + code.decode()] = plain(at_server.until(*ENDS) + _rest(at_server), scheme, ports)
         return told
