@@ -11,7 +11,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 1
+#define ZMQ_RDMA_ABI 2
 
 /*
  Choice of device: verbs where the route has an RDMA device, else soft; a listener serves both.

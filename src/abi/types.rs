@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_void};
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 1;
+pub const ZMQ_RDMA_ABI: u32 = 2;
 
 /// Choice of device: verbs where the route has an RDMA device, else soft; a listener serves both.
 pub const ZMQ_RDMA_DEVICE_AUTO: i32 = 0;
