@@ -171,6 +171,9 @@ void zmq::rdma_connecter_t::timer_event (int id_)
 {
     if (id_ == connect_timer_id) {
         _connect_timer_started = false;
+        rdma_log (rdma_log_warning,
+                  "no answer in time from " + _addr->address
+                    + ": is it rdma:// that is listening there?");
         close_dial ();
         add_reconnect_timer ();
     } else

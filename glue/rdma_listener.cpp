@@ -17,6 +17,7 @@ zmq::rdma_listener_t::rdma_listener_t (io_thread_t *io_thread_,
     stream_listener_base_t (io_thread_, socket_, options_),
     _ops (rdma_ops ()),
     _listener (NULL),
+    _failures (0),
     _paused (false)
 {
 }
@@ -101,6 +102,7 @@ bool zmq::rdma_listener_t::accept ()
 
     int err = -rc;
     if (rc >= 0) {
+        _failures = 0;
         const fd_t fd = rdma_link_fd (link);
         if (fd != retired_fd && admits (link)) {
             launch_engine (link, fd);
@@ -111,9 +113,12 @@ bool zmq::rdma_listener_t::accept ()
     }
     _socket->event_accept_failed (
       make_unconnected_bind_endpoint_pair (_endpoint), err);
+    if (rc >= 0)
+        return true;
 
-    //  These do not pass by trying again at once.
-    if (err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM) {
+    //  These do not pass by trying again at once; nor does a defect.
+    if (err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM
+        || ++_failures == max_accepts) {
         pause ();
         return false;
     }
@@ -169,6 +174,7 @@ void zmq::rdma_listener_t::pause ()
     zmq_assert (!_paused);
     reset_pollin (_handle);
     add_timer (pause_ivl, pause_timer_id);
+    _failures = 0;
     _paused = true;
 }
 

@@ -54,7 +54,8 @@ class rdma_listener_t ZMQ_FINAL : public stream_listener_base_t
     //  Hands a link to an engine, and the engine to a session.
     void launch_engine (zmq_rdma_link_t *link_, fd_t fd_);
 
-    //  Stops accepting for a while, for want of descriptors or memory.
+    //  Stops accepting for a while: for want of descriptors or memory, or
+    //  because nothing else is left to do.
     void pause ();
 
     //  Close the listener.
@@ -62,6 +63,9 @@ class rdma_listener_t ZMQ_FINAL : public stream_listener_base_t
 
     const zmq_rdma_ops_t *const _ops;
     zmq_rdma_listener_t *_listener;
+
+    //  Accepts that failed in a row.
+    int _failures;
 
     //  True iff the timer of a pause has been started.
     bool _paused;
