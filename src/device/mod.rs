@@ -242,7 +242,8 @@ pub trait Endpoint: Send {
     fn device_name(&self) -> &str;
     /// Capabilities; depths are meaningful from the start.
     fn caps(&self) -> Caps;
-    /// Where to wait. The descriptor never changes during an endpoint's life;
+    /// Where to wait. The descriptor never changes once a request has come or the
+    /// connection stands; before, each `poll` may change it (the old one is closed).
     /// `write` may change with each call.
     fn ready(&self) -> Ready;
     /// This side's address.

@@ -6,5 +6,6 @@ pub mod ddp;
 pub mod fault;
 pub mod frame;
 pub mod hello;
+pub mod mark;
 pub mod mpa;
 pub mod rdmap;

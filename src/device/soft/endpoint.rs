@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::inbound::Inbound;
 use super::memory::Memory;
 use super::open::Open;
+use super::redial::Redial;
 use super::setup::{self, Setup, Step};
 use super::stag;
 use super::tcp::Tcp;
@@ -36,6 +37,8 @@ pub struct Endpoint {
     /// Receives posted before the connection stands.
     recvs: u16,
     phase: Phase,
+    /// How to connect once more; until the connection stands.
+    redial: Option<Box<Redial>>,
 }
 
 impl Endpoint {
@@ -63,6 +66,7 @@ impl Endpoint {
         // The address is known only now if a source was given, else after connect.
         let started = tcp.connect(&to);
         let mut endpoint = Endpoint::new(tcp, to, o, Phase::Setup(setup))?;
+        endpoint.redial = Some(Box::new(Redial::new(source, private, o, wishes)));
         if let Err(why) = started {
             endpoint.end(why);
         }
@@ -88,6 +92,7 @@ impl Endpoint {
             memory: Memory::of(o.slot_size),
             recvs: 0,
             phase,
+            redial: None,
         })
     }
 
@@ -151,10 +156,15 @@ impl Endpoint {
     }
 
     fn stand(&mut self, agreed: &Agreed, reply: Option<Vec<u8>>) -> Result<()> {
+        let Phase::Setup(setup) = &self.phase else {
+            return Err(Error::Misuse("stands already"));
+        };
+        let packing = setup.packing();
+        self.redial = None;
         let emss = self.tcp.emss()?;
         let memory = self.memory.clone();
         let inbound = Inbound::new(agreed, self.slot_size, self.recvs, memory);
-        self.phase = Phase::Open(Open::new(agreed, emss, reply, inbound));
+        self.phase = Phase::Open(Open::new(agreed, packing, emss, reply, inbound));
         Ok(())
     }
 
@@ -173,6 +183,14 @@ impl Endpoint {
             Step::Rejected(private) => {
                 events.push(Event::Rejected(private));
                 self.end(Error::Refused("by the peer's consumer".into()));
+            }
+            Step::Older => {
+                let Some(redial) = self.redial.take() else {
+                    return Err(Error::Misuse("an acceptor does not dial"));
+                };
+                let (tcp, setup) = redial.in_revision_one(&self.peer)?;
+                self.tcp = tcp;
+                self.phase = Phase::Setup(setup);
             }
             Step::Gone => {
                 events.push(Event::Disconnected);

@@ -6,10 +6,11 @@
 //! One connection, outbound: `endpoint` -> `open` -> `outbound` (messages to segments to FPDUs) ->
 //! `tcp` (one gathered write). Inbound: `open` -> `tcp` -> `inbound` (a chunk, FPDUs in place) -> `place`
 //! (each segment to where it belongs) -> events. `rdma` is where the two meet for
-//! READ and WRITE, `stag` what the peer may touch, `setup` the way to a connection, `probe` the
+//! READ and WRITE, `stag` what the peer may touch, `setup` the way to a connection (`redial` a second one), `probe` the
 //! watch over a silent peer, `memory` what all connections share.
 
 mod endpoint;
+mod fpdu;
 mod inbound;
 mod listen;
 mod memory;
@@ -18,6 +19,7 @@ mod outbound;
 mod place;
 mod probe;
 mod rdma;
+mod redial;
 mod setup;
 mod stag;
 mod tcp;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::inbound::{Inbound, Read};
-use super::outbound::Outbound;
+use super::outbound::{Outbound, Packing};
 use super::place::Ending;
 use super::probe::Silence;
 use super::rdma::Rdma;
@@ -40,13 +40,14 @@ impl Open {
     /// As negotiated. The acceptor begins with its `reply`.
     pub fn new(
         agreed: &Agreed,
+        packing: Packing,
         emss: usize,
         reply: Option<Vec<u8>>,
         inbound: Inbound,
     ) -> Box<Open> {
         Box::new(Open {
             news: reply.is_some(),
-            outbound: Outbound::new(agreed, emss, reply),
+            outbound: Outbound::new(agreed, packing, emss, reply),
             inbound,
             rdma: Rdma::new(agreed),
             reads: agreed.ord > 0 && agreed.ird > 0,

@@ -7,16 +7,16 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::ops::Range;
 use std::sync::Arc;
 
+use super::fpdu::{copied, next_segment, Body, Completes, Cut, Fpdu, Pieces};
 use super::rdma::Rdma;
 use super::tcp::Tcp;
 use crate::device::region::{Exposed, Filled};
 use crate::device::Remote;
 use crate::error::{Error, Result};
 use crate::proto::ddp::segment::Segments;
-use crate::proto::mpa::framing::{self, Framer, Head, Tail};
+use crate::proto::mpa::framing::{self, Framer};
 use crate::proto::mpa::negotiate::Agreed;
 use crate::proto::rdmap::terminate::Terminate;
 use crate::wire::ddp::{Header, HEADER_MAX};
@@ -28,6 +28,17 @@ const BATCH: usize = 256 << 10;
 /// Bytes handed over in one turn: other connections wait meanwhile.
 const TURN: usize = 1 << 20;
 
+/// How FPDUs lie in TCP's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// One after the other: for receivers that do not mind, which we are.
+    Stream,
+    /// Each a TCP segment of its own (RFC 5044 section 4.1, and its MULPDU): what other devices
+    /// are fastest with. The siw of Linux 6.1 takes a CRC for wrong that lies in two
+    /// segments (more exactly, in two of the kernel's buffers).
+    Segments,
+}
+
 /// A message that waits.
 enum Message {
     Send(Filled),
@@ -36,78 +47,11 @@ enum Message {
     Write(Exposed, Remote),
 }
 
-/// What a message's payload is cut from.
-enum Body {
-    Slot(Arc<Filled>),
-    Memory(Exposed),
-}
-
-impl Body {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Body::Slot(slot) => slot.bytes(),
-            Body::Memory(memory) => memory.bytes(),
-        }
-    }
-
-    fn share(&self) -> Body {
-        match self {
-            Body::Slot(slot) => Body::Slot(Arc::clone(slot)),
-            Body::Memory(memory) => Body::Memory(*memory),
-        }
-    }
-}
-
-/// What is complete once an FPDU has been handed over.
-#[derive(Clone, Copy)]
-enum Completes {
-    Nothing,
-    Posted,
-    Answer { stag: u32, len: u32 },
-}
-
-/// A message of several segments, half framed.
-struct Cut {
-    segments: Segments,
-    body: Body,
-    /// Where the message begins in the body.
-    base: usize,
-    completes: Completes,
-}
-
-enum Pieces {
-    Whole(Filled),
-    Gathered(Filled, Exposed, Tail),
-    Parts(Head, Body, Range<usize>, Tail),
-    Copied(Vec<u8>),
-}
-
-struct Fpdu {
-    pieces: Pieces,
-    completes: Completes,
-}
-
-impl Fpdu {
-    fn pieces(&self) -> [&[u8]; 3] {
-        match &self.pieces {
-            Pieces::Whole(bytes) => [bytes.bytes(), &[], &[]],
-            Pieces::Copied(bytes) => [bytes, &[], &[]],
-            Pieces::Gathered(first, second, tail) => [first.bytes(), second.bytes(), tail.bytes()],
-            Pieces::Parts(head, body, range, tail) => {
-                [head.bytes(), &body.bytes()[range.clone()], tail.bytes()]
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.pieces().iter().map(|piece| piece.len()).sum()
-    }
-}
-
 /// The way out of one connection.
 pub(super) struct Outbound {
     framer: Framer,
     markers: bool,
+    packing: Packing,
     mulpdu: usize,
     posted: VecDeque<Message>,
     cut: Option<Cut>,
@@ -127,7 +71,7 @@ pub(super) struct Outbound {
 
 impl Outbound {
     /// As negotiated. The acceptor begins with its `reply`, and holds all else.
-    pub fn new(agreed: &Agreed, emss: usize, reply: Option<Vec<u8>>) -> Outbound {
+    pub fn new(agreed: &Agreed, packing: Packing, emss: usize, reply: Option<Vec<u8>>) -> Outbound {
         let held = reply.is_some();
         let reply = reply.map(|reply| Fpdu {
             pieces: Pieces::Copied(reply),
@@ -136,6 +80,7 @@ impl Outbound {
         let mut outbound = Outbound {
             framer: Framer::new(agreed.crc, agreed.markers),
             markers: agreed.markers,
+            packing,
             mulpdu: 0,
             posted: VecDeque::new(),
             cut: None,
@@ -222,8 +167,35 @@ impl Outbound {
         }
     }
 
-    /// Write the first `PIECES` pieces on the wire queue.
     fn write(&self, tcp: &Tcp) -> Result<usize> {
+        match self.packing {
+            Packing::Stream => self.write_all(tcp),
+            Packing::Segments => self.write_each(tcp),
+        }
+    }
+
+    /// Write the wire queue, each FPDU by itself.
+    fn write_each(&self, tcp: &Tcp) -> Result<usize> {
+        let mut total = 0;
+        let mut skip = self.written;
+        for fpdu in &self.wire {
+            let len = fpdu.len() - skip;
+            let taken = match tcp.write_record(&fpdu.rest(skip)) {
+                // Whoever writes again is told again.
+                Err(_) if total > 0 => return Ok(total),
+                taken => taken?,
+            };
+            total += taken;
+            skip = 0;
+            if taken < len {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Write the first `PIECES` pieces on the wire queue.
+    fn write_all(&self, tcp: &Tcp) -> Result<usize> {
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let mut n = 0;
         let mut skip = self.written;
@@ -394,34 +366,5 @@ impl Outbound {
         let fpdu = self.copied(&terminate.header(), terminate.payload(), Completes::Nothing);
         self.wire.push_back(fpdu);
         let _ = self.write(tcp);
-    }
-}
-
-fn next_segment(cut: &mut Cut, framer: &mut Framer, markers: bool) -> Option<Fpdu> {
-    let (header, range) = cut.segments.next()?;
-    let range = cut.base + range.start..cut.base + range.end;
-    let completes = if header.last() {
-        cut.completes
-    } else {
-        Completes::Nothing
-    };
-    let payload = &cut.body.bytes()[range.clone()];
-    if markers {
-        return Some(copied(framer, &header, payload, completes));
-    }
-    let (head, tail) = framer.seal(&header, payload);
-    Some(Fpdu {
-        pieces: Pieces::Parts(head, cut.body.share(), range, tail),
-        completes,
-    })
-}
-
-/// An FPDU in a buffer of its own: for the few and short, and for peers that want markers.
-fn copied(framer: &mut Framer, header: &Header, payload: &[u8], completes: Completes) -> Fpdu {
-    let mut bytes = Vec::new();
-    framer.copy(header, payload, &mut bytes);
-    Fpdu {
-        pieces: Pieces::Copied(bytes),
-        completes,
     }
 }

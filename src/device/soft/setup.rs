@@ -6,10 +6,12 @@
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
+use super::outbound::Packing;
 use super::tcp::{Connect, Tcp};
 use crate::device::{Options, PrivateData};
 use crate::error::{Error, Result};
 use crate::proto::mpa::negotiate::{Agreed, Answer, Heard, Initiator, Responder, Wishes};
+use crate::wire::mark;
 
 /// READs of the peer that we can have open, and ours that we want open.
 pub(super) const READS: u16 = 16;
@@ -40,6 +42,9 @@ pub(super) enum Step {
     Accepted(Agreed, PrivateData),
     /// Initiator: the peer refuses.
     Rejected(PrivateData),
+    /// Initiator: the peer may know the first revision of MPA only. Ask again,
+    /// on a new connection, in that.
+    Older,
     /// The peer that was refused has gone.
     Gone,
 }
@@ -50,6 +55,8 @@ pub(super) struct Setup {
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
+    /// The peer's private data had our mark.
+    soft: bool,
 }
 
 /// What we want of MPA.
@@ -69,12 +76,13 @@ impl Setup {
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
+            soft: false,
         }
     }
 
     /// For a socket that has yet to connect to `to`.
     pub fn initiator(to: SocketAddr, wishes: Wishes, private: &[u8]) -> Result<Setup> {
-        let initiator = Initiator::new(wishes, private)?;
+        let initiator = Initiator::new(wishes, &mark::put(private))?;
         Ok(Setup::new(Side::Connecting(to, initiator)))
     }
 
@@ -88,8 +96,32 @@ impl Setup {
         matches!(self.side, Side::Connecting(..)) || self.written < self.output.len()
     }
 
+    /// How the peer wants its FPDUs; known when it has asked or answered.
+    pub fn packing(&self) -> Packing {
+        match self.soft {
+            true => Packing::Stream,
+            false => Packing::Segments,
+        }
+    }
+
     /// Go on as far as the socket lets us.
     pub fn step(&mut self, tcp: &Tcp) -> Result<Step> {
+        match self.go_on(tcp) {
+            // So does a responder of RFC 5044 that cannot speak our revision.
+            Err(Error::Reset(_)) if self.is_unanswered() => Ok(Step::Older),
+            other => other,
+        }
+    }
+
+    /// Our request in RFC 6581's revision may have been seen, and nothing came back.
+    fn is_unanswered(&self) -> bool {
+        match &self.side {
+            Side::Asking(initiator) => initiator.may_be_too_new() && self.input.is_empty(),
+            _ => false,
+        }
+    }
+
+    fn go_on(&mut self, tcp: &Tcp) -> Result<Step> {
         if let Side::Connecting(to, _) = &self.side {
             if tcp.connect(to)? == Connect::Pending {
                 return Ok(Step::Wait);
@@ -126,10 +158,13 @@ impl Setup {
             let need = match initiator.on_bytes(&self.input)? {
                 Heard::Need(need) => need,
                 Heard::Frame { private, says, .. } => {
+                    let (private, soft) = mark::strip(private);
                     let private = PrivateData(private.to_vec());
+                    self.soft = soft;
                     return Ok(match says {
                         Answer::Accepted(agreed) => Step::Accepted(agreed, private),
                         Answer::Rejected => Step::Rejected(private),
+                        Answer::Older => Step::Older,
                     });
                 }
             };
@@ -147,7 +182,9 @@ impl Setup {
             let need = match responder.on_bytes(&self.input)? {
                 Heard::Need(need) => need,
                 Heard::Frame { private, .. } => {
+                    let (private, soft) = mark::strip(private);
                     let private = PrivateData(private.to_vec());
+                    self.soft = soft;
                     self.input = Vec::new();
                     self.asked();
                     return Ok(Step::Request(private));
@@ -172,7 +209,7 @@ impl Setup {
         let Side::Asked(responder) = &mut self.side else {
             return Err(Error::Misuse("nobody asks"));
         };
-        let agreed = responder.accept(private)?;
+        let agreed = responder.accept(&ours(private, self.soft))?;
         Ok((agreed, responder.poll_output().unwrap_or_default()))
     }
 
@@ -181,7 +218,7 @@ impl Setup {
         let Side::Asked(responder) = &mut self.side else {
             return Err(Error::Misuse("nobody asks"));
         };
-        responder.reject(private)?;
+        responder.reject(&ours(private, self.soft))?;
         self.output = responder.poll_output().unwrap_or_default();
         self.side = Side::Refusing;
         self.write(tcp).map(drop)
@@ -203,6 +240,14 @@ impl Setup {
             tcp.shut_write();
         }
         Ok(true)
+    }
+}
+
+/// Our answer's private data: only one of us looks for the mark in it.
+fn ours(private: &[u8], soft: bool) -> Vec<u8> {
+    match soft {
+        true => mark::put(private),
+        false => private.to_vec(),
     }
 }
 

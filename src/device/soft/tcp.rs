@@ -184,6 +184,16 @@ impl Tcp {
         if let [part] = parts {
             return self.write_one(part);
         }
+        self.send_parts(parts, libc::MSG_NOSIGNAL)
+    }
+
+    /// The same; what is written later goes into other segments, unless the kernel
+    /// takes only a part.
+    pub fn write_record(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
+        self.send_parts(parts, libc::MSG_NOSIGNAL | libc::MSG_EOR)
+    }
+
+    fn send_parts(&self, parts: &[IoSlice<'_>], flags: c_int) -> Result<usize> {
         // SAFETY: all-zero is a valid msghdr (null pointers, zero lengths).
         let mut msg: libc::msghdr = unsafe { mem::zeroed() };
         // An IoSlice is by definition an iovec.
@@ -191,7 +201,7 @@ impl Tcp {
         msg.msg_iovlen = parts.len() as _;
         loop {
             // SAFETY: `msg` names `parts` alone, which the kernel only reads.
-            let n = unsafe { libc::sendmsg(self.fd(), &msg, libc::MSG_NOSIGNAL) };
+            let n = unsafe { libc::sendmsg(self.fd(), &msg, flags) };
             if n >= 0 {
                 return Ok(n as usize);
             }

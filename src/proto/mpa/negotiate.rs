@@ -86,6 +86,9 @@ pub enum Answer {
     Accepted(Agreed),
     /// The peer's consumer refused; the private data has its reason.
     Rejected,
+    /// The peer answered in an earlier revision than was asked in, and so took our words on
+    /// the enhanced setup for private data: ask again in that revision, on a new connection.
+    Older,
 }
 
 type Checked<T> = std::result::Result<T, Fault>;
@@ -152,6 +155,12 @@ impl Initiator {
         })
     }
 
+    /// Whether there is an earlier revision to ask in. A responder that does not know
+    /// ours closes the connection without an answer (RFC 5044 section 7.1.1).
+    pub fn may_be_too_new(&self) -> bool {
+        self.wishes.enhanced()
+    }
+
     /// The request frame, once.
     pub fn poll_output(&mut self) -> Option<Vec<u8>> {
         self.output.take()
@@ -163,7 +172,9 @@ impl Initiator {
             Decoded::Need(n) => return Ok(Heard::Need(n)),
             Decoded::Value(reply, consumed) => (reply, consumed),
         };
-        let says = if reply.reject {
+        let says = if reply.revision < self.wishes.revision {
+            Answer::Older
+        } else if reply.reject {
             Answer::Rejected
         } else {
             Answer::Accepted(self.agree(&reply)?)
@@ -179,7 +190,7 @@ impl Initiator {
         if reply.revision != self.wishes.revision {
             return Err(Fault::new(
                 Cause::SETUP,
-                "MPA reply of another revision than its request",
+                "MPA reply of a later revision than its request",
             ));
         }
         let mut agreed = Agreed {

@@ -74,7 +74,7 @@ fn fpdu(header: Header, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn sent(header: Untagged, payload: &[u8]) -> Vec<u8> {
+pub(super) fn sent(header: Untagged, payload: &[u8]) -> Vec<u8> {
     fpdu(Header::Untagged(header), payload)
 }
 
@@ -100,7 +100,7 @@ fn untagged(opcode: Opcode) -> Untagged {
     }
 }
 
-fn send() -> Untagged {
+pub(super) fn send() -> Untagged {
     untagged(Opcode::Send(SendKind::Plain))
 }
 

@@ -6,6 +6,7 @@
 
 mod handshake;
 mod hostile;
+mod other_iwarp;
 mod rdma;
 mod send;
 
