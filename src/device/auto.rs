@@ -4,14 +4,15 @@
 //!
 //! RoCE and InfiniBand have ports of their own. iWARP has TCP's: where a
 //! device of it listens, soft cannot, and need not, for the wire is the same.
-//! So on a wildcard address soft then listens on the other interfaces, one by one.
+//! So on a wildcard address soft then listens on the other interfaces, one by one, and on
+//! those that come later when the kernel tells of them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{soft, verbs, Endpoint, Listener, Options, Ready};
 use crate::error::{AddressFault, Error, Result};
-use verbs::Watch;
+use verbs::{News, Watch};
 
 /// A peer that does not answer over RDMA for so long is asked over TCP next.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -62,7 +63,8 @@ fn listen_once(addr: SocketAddr, options: &Options) -> Result<Box<dyn Listener>>
         Ok(first) => first,
     };
     let addr = SocketAddr::new(addr.ip(), first.local_addr().port());
-    let mut all = vec![first];
+    let mut both = Both::new(addr)?;
+    both.add(String::new(), first)?;
     let iwarp = verbs::iwarp_interfaces();
     if iwarp.is_empty() || options.interface.is_some() {
         let on_iwarp = options
@@ -70,56 +72,71 @@ fn listen_once(addr: SocketAddr, options: &Options) -> Result<Box<dyn Listener>>
             .as_ref()
             .is_some_and(|i| iwarp.contains(i));
         if !on_iwarp {
-            all.push(soft::listen(addr, options)?);
+            both.add(String::new(), soft::listen(addr, options)?)?;
         }
     } else if addr.ip().is_unspecified() {
-        listen_on_the_others(addr, options, &iwarp, &mut all)?;
+        both.listen_on_the_others(options)?;
     } else if !iwarp.iter().any(|name| verbs::has_address(name, addr.ip())) {
-        all.push(soft::listen(addr, options)?);
+        both.add(String::new(), soft::listen(addr, options)?)?;
     }
-    Ok(Box::new(Both::new(addr, all)?))
-}
-
-fn listen_on_the_others(
-    addr: SocketAddr,
-    options: &Options,
-    iwarp: &[String],
-    all: &mut Vec<Box<dyn Listener>>,
-) -> Result<()> {
-    let others = verbs::interfaces()
-        .into_iter()
-        .filter(|name| !iwarp.contains(name));
-    for name in others {
-        let options = Options {
-            interface: Some(name),
-            ..options.clone()
-        };
-        all.push(soft::listen(addr, &options)?);
-    }
-    Ok(())
+    Ok(Box::new(both))
 }
 
 /// Listeners of one port as one.
 struct Both {
     local: SocketAddr,
     watch: Watch,
-    all: Vec<Box<dyn Listener>>,
+    /// With the interface that each is for; none: as many as its address.
+    all: Vec<(String, Box<dyn Listener>)>,
     /// Who is asked first: they take turns.
     next: usize,
+    /// Where soft listens on each interface by itself.
+    others: Option<(News, Options)>,
 }
 
 impl Both {
-    fn new(local: SocketAddr, all: Vec<Box<dyn Listener>>) -> Result<Both> {
-        let watch = Watch::new()?;
-        for listener in &all {
-            watch.add(listener.ready().fd, 0)?;
-        }
+    fn new(local: SocketAddr) -> Result<Both> {
         Ok(Both {
             local,
-            watch,
-            all,
+            watch: Watch::new()?,
+            all: Vec::new(),
             next: 0,
+            others: None,
         })
+    }
+
+    fn add(&mut self, interface: String, listener: Box<dyn Listener>) -> Result<()> {
+        self.watch.add(listener.ready().fd, 0)?;
+        self.all.push((interface, listener));
+        Ok(())
+    }
+
+    /// Soft on each interface that is not iWARP's, now and later.
+    fn listen_on_the_others(&mut self, options: &Options) -> Result<()> {
+        let news = News::new()?;
+        self.watch.add(news.fd(), 0)?;
+        self.others = Some((news, options.clone()));
+        self.renew(options)
+    }
+
+    /// Listen where there is an interface and no listener, and nowhere else.
+    fn renew(&mut self, options: &Options) -> Result<()> {
+        let there = verbs::interfaces();
+        self.all
+            .retain(|(name, _)| name.is_empty() || there.contains(name));
+        let iwarp = verbs::iwarp_interfaces();
+        for name in there {
+            if iwarp.contains(&name) || self.all.iter().any(|(other, _)| *other == name) {
+                continue;
+            }
+            let options = Options {
+                interface: Some(name.clone()),
+                ..options.clone()
+            };
+            let listener = soft::listen(self.local, &options)?;
+            self.add(name, listener)?;
+        }
+        Ok(())
     }
 }
 
@@ -137,9 +154,16 @@ impl Listener for Both {
     }
 
     fn accept(&mut self) -> Result<Box<dyn Endpoint>> {
+        if let Some((news, options)) = &self.others {
+            if news.take() {
+                let options = options.clone();
+                // What fails (an interface that is gone again) is tried at the next news.
+                let _ = self.renew(&options);
+            }
+        }
         for _ in 0..self.all.len() {
             self.next = (self.next + 1) % self.all.len();
-            match self.all[self.next].accept() {
+            match self.all[self.next].1.accept() {
                 Err(Error::Again) => {}
                 other => return other,
             }
@@ -160,7 +184,10 @@ mod tests {
             .map(|_| soft::listen(any, &options).unwrap())
             .collect();
         let at: Vec<_> = all.iter().map(|one| one.local_addr()).collect();
-        let mut both = Both::new(at[0], all).unwrap();
+        let mut both = Both::new(at[0]).unwrap();
+        for one in all {
+            both.add(String::new(), one).unwrap();
+        }
         assert!(matches!(both.accept(), Err(Error::Again)));
         for to in at {
             let client = soft::dial(to, None, b"", &options).unwrap();

@@ -23,6 +23,7 @@ mod listen;
 mod mailbox;
 mod memlock;
 mod mr;
+mod news;
 mod qp;
 mod queues;
 mod quirk;
@@ -33,6 +34,7 @@ use std::net::SocketAddr;
 
 pub use endpoint::Endpoint;
 pub use memlock::fit;
+pub(super) use news::News;
 pub use qp::Attributes;
 pub use route::{address_of, any_device, available, interface_of};
 pub(super) use route::{has_address, interfaces, iwarp_interfaces, serves};
