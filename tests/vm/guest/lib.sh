@@ -7,7 +7,8 @@
 #   lab_rxe      rxe0 on v0 (10.77.0.1, fd77::1) and rxe1 on v1 (10.77.0.2, fd77::2): a veth
 #                pair, its traffic really crosses, so that netem and link down act on it
 #   lab_siw      siw0 on w0 (10.78.0.1, fd78::1): one host; traffic goes by lo
-#   lab_siw_variant NAME  the same with MPA revision 1 (mpa1), CRC demanded (crc), or plain
+#   lab_siw_variant NAME  the same with MPA revision 1 (mpa1), CRC demanded (crc), both
+#                (mpa1crc), as one that knows revision 1 alone (only1), or plain
 #   lab_siw_two  namespaces left and right: siwl on l0 (10.79.0.1), siwr on r0 (10.79.0.2)
 #   lab_say      a line for the run's summary
 
@@ -100,7 +101,7 @@ lab_siw() {
     lab_permit
 }
 
-# siw with another of its constants: `lab_siw_variant plain|mpa1|crc`.
+# siw with others of its constants: `lab_siw_variant plain|mpa1|crc|mpa1crc|only1`.
 lab_siw_variant() {
     [ "$(cat /run/siw-variant 2>/dev/null || echo plain)" != "$1" ] || { lab_siw; return; }
     lab_siw
