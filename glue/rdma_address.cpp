@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 #include <sys/socket.h>
+#include <net/if.h>
 #include <netdb.h>
 
 #include "rdma_address.hpp"
@@ -55,6 +56,8 @@ int zmq::rdma_options (const options_t &options_, zmq_rdma_options_t *out_)
         return -1;
     }
 
+    if (options_.rdma_device.value != ZMQ_RDMA_DEVICE_ENVIRONMENT)
+        out_->device = options_.rdma_device.value;
     out_->sndbuf = options_.sndbuf;
     out_->rcvbuf = options_.rcvbuf;
     out_->tos = options_.tos;
@@ -97,6 +100,25 @@ std::string zmq::rdma_endpoint (const std::string &tcp_endpoint_)
            + tcp_endpoint_.substr (tcp_scheme.size ());
 }
 
+//  The address with the network interface's name in the place of its RDMA
+//  device's. A network interface of the same name goes first.
+static std::string with_interface (const char *name_)
+{
+    const std::string address (name_);
+    const std::string::size_type colon = address.rfind (':');
+    if (colon == std::string::npos)
+        return address;
+
+    const std::string device = address.substr (0, colon);
+    char interface[64];
+    if (if_nametoindex (device.c_str ()) != 0
+        || zmq::rdma_ops ()->device_interface (device.c_str (), interface,
+                                               sizeof (interface))
+             < 0)
+        return address;
+    return interface + address.substr (colon);
+}
+
 zmq::rdma_address_t::rdma_address_t ()
 {
     memset (&raw, 0, sizeof (raw));
@@ -113,7 +135,7 @@ void zmq::rdma_address_t::set (const sockaddr *sa_, zmq_socklen_t len_)
 int zmq::rdma_address_t::resolve (const char *name_, bool ipv6_)
 {
     tcp_address_t address;
-    if (address.resolve (name_, true, ipv6_) != 0)
+    if (address.resolve (with_interface (name_).c_str (), true, ipv6_) != 0)
         return -1;
     set (address.addr (), address.addrlen ());
     return 0;
@@ -129,7 +151,9 @@ int zmq::rdma_address_t::resolve_source (const char *name_, bool ipv6_)
       .expect_port (true);
 
     ip_addr_t address;
-    if (ip_resolver_t (resolver_opts).resolve (&address, name_) != 0)
+    if (ip_resolver_t (resolver_opts)
+          .resolve (&address, with_interface (name_).c_str ())
+        != 0)
         return -1;
     set (address.as_sockaddr (), address.sockaddr_len ());
     return 0;

@@ -48,7 +48,8 @@ class rdma_address_t
     rdma_address_t ();
 
     //  Resolves an address to bind to, just as tcp does: wildcards, interface
-    //  names, host names. Returns 0, or -1 and sets errno.
+    //  names, host names; and names of RDMA devices, which stand for their
+    //  interfaces. Returns 0, or -1 and sets errno.
     int resolve (const char *name_, bool ipv6_);
 
     //  The same for the source address of a connection: no host names.

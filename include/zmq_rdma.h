@@ -11,7 +11,18 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 2
+#define ZMQ_RDMA_ABI 3
+
+/*
+ Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
+ socket binds and connects from then on. Far from libzmq's own numbers.
+ */
+#define ZMQ_RDMA_DEVICE 21060
+
+/*
+ Choice of device, the default of the option: as ZMQ_RDMA_DEVICE in the environment says.
+ */
+#define ZMQ_RDMA_DEVICE_ENVIRONMENT -1
 
 /*
  Choice of device: verbs where the route has an RDMA device, else soft; a listener serves both.
@@ -274,7 +285,7 @@ typedef struct zmq_rdma_ops_t {
                          int32_t which,
                          struct zmq_rdma_addr_t *addr);
     /*
-     Name of the device that serves it, NUL-terminated, cut to `size` bytes.
+     The device that serves it, `soft` or `verbs:` and its name, NUL-terminated, cut to `size` bytes.
      */
     int32_t (*link_device)(const struct zmq_rdma_link_t *link,
                            char *name,
@@ -341,6 +352,11 @@ typedef struct zmq_rdma_ops_t {
      glue's own words. `text` is NUL-terminated UTF-8.
      */
     int32_t (*log)(int32_t level, const char *text);
+    /*
+     Name of the network interface of the RDMA device that is called `device`, NUL-terminated, cut to
+     `size` bytes. -ENODEV: there is none of that name.
+     */
+    int32_t (*device_interface)(const char *device, char *name, size_t size);
 } zmq_rdma_ops_t;
 
 #ifdef __cplusplus

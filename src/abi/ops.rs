@@ -56,6 +56,7 @@ static OPS: Ops = Ops {
     shut,
     close,
     log: log_line,
+    device_interface,
 };
 
 fn code(result: Result<()>) -> i32 {
@@ -70,6 +71,17 @@ fn put<T>(to: *mut T, value: T) -> i32 {
     // SAFETY: not null; the header asks for a valid pointer of this type.
     unsafe { to.write(value) };
     0
+}
+
+/// Write a text to the `size` bytes at `to`, cut if need be, with its NUL.
+fn put_text(to: *mut c_char, size: usize, text: &str) -> i32 {
+    if to.is_null() || size == 0 {
+        return -libc::EFAULT;
+    }
+    let len = text.len().min(size - 1);
+    // SAFETY: `to` has `size` bytes as the header asks, and len < size.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, len) };
+    put(to.wrapping_add(len), 0)
 }
 
 fn address(from: *const Addr) -> std::result::Result<Option<std::net::SocketAddr>, i32> {
@@ -280,14 +292,7 @@ extern "C" fn link_addr(link: *const Link, which: i32, out: *mut Addr) -> i32 {
 
 extern "C" fn link_device(link: *const Link, name: *mut c_char, size: usize) -> i32 {
     on("link_device", link, |live: &mut Live| {
-        if name.is_null() || size == 0 {
-            return -libc::EFAULT;
-        }
-        let device = live.link.device_name().as_bytes();
-        let len = device.len().min(size - 1);
-        // SAFETY: `name` has `size` bytes as the header asks, and len < size.
-        unsafe { std::ptr::copy_nonoverlapping(device.as_ptr().cast(), name, len) };
-        put(name.wrapping_add(len), 0)
+        put_text(name, size, &live.link.device())
     })
 }
 
@@ -383,6 +388,17 @@ extern "C" fn shut(link: *mut Link) -> i32 {
 
 extern "C" fn close(link: *mut Link) -> i32 {
     free::<Live, _>("close", link)
+}
+
+extern "C" fn device_interface(device: *const c_char, name: *mut c_char, size: usize) -> i32 {
+    door("device_interface", || match text(device) {
+        Ok(Some(device)) => match stream::interface_of(&device) {
+            Some(interface) => put_text(name, size, &interface),
+            None => -libc::ENODEV,
+        },
+        Ok(None) => -libc::EFAULT,
+        Err(code) => code,
+    })
 }
 
 extern "C" fn log_line(level: i32, words: *const c_char) -> i32 {

@@ -47,11 +47,7 @@ impl Live {
         if !self.told_open && self.link.is_open() {
             self.told_open = true;
             line(Level::Info, || {
-                format!(
-                    "{} stands, over device {}",
-                    self.ends(),
-                    self.link.device_name()
-                )
+                format!("{} stands, over device {}", self.ends(), self.link.device())
             });
         }
         if state.dead && !self.told_death {

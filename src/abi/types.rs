@@ -6,7 +6,13 @@
 use std::ffi::{c_char, c_void};
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 2;
+pub const ZMQ_RDMA_ABI: u32 = 3;
+
+/// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
+/// socket binds and connects from then on. Far from libzmq's own numbers.
+pub const ZMQ_RDMA_DEVICE: i32 = 21060;
+/// Choice of device, the default of the option: as ZMQ_RDMA_DEVICE in the environment says.
+pub const ZMQ_RDMA_DEVICE_ENVIRONMENT: i32 = -1;
 
 /// Choice of device: verbs where the route has an RDMA device, else soft; a listener serves both.
 pub const ZMQ_RDMA_DEVICE_AUTO: i32 = 0;
@@ -163,7 +169,7 @@ pub struct Ops {
     pub link_ready: extern "C" fn(link: *const Link, ready: *mut ReadyFd) -> i32,
     /// ZMQ_RDMA_LOCAL or ZMQ_RDMA_PEER address.
     pub link_addr: extern "C" fn(link: *const Link, which: i32, addr: *mut Addr) -> i32,
-    /// Name of the device that serves it, NUL-terminated, cut to `size` bytes.
+    /// The device that serves it, `soft` or `verbs:` and its name, NUL-terminated, cut to `size` bytes.
     pub link_device: extern "C" fn(link: *const Link, name: *mut c_char, size: usize) -> i32,
 
     /// Take in what the device has, send what may be sent; returns the link's state bits, or
@@ -206,4 +212,9 @@ pub struct Ops {
     /// Write a line to the log at a level (0 error, 1 warning, 2 info, 3 debug, 4 trace): for the
     /// glue's own words. `text` is NUL-terminated UTF-8.
     pub log: extern "C" fn(level: i32, text: *const c_char) -> i32,
+
+    /// Name of the network interface of the RDMA device that is called `device`, NUL-terminated, cut to
+    /// `size` bytes. -ENODEV: there is none of that name.
+    pub device_interface:
+        extern "C" fn(device: *const c_char, name: *mut c_char, size: usize) -> i32,
 }

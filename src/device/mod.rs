@@ -20,6 +20,8 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Instant;
 
+#[cfg(not(feature = "verbs"))]
+use crate::error::AddressFault;
 use crate::error::{Error, Result};
 use region::{Filled, Free};
 
@@ -27,7 +29,8 @@ use region::{Filled, Free};
 /// device: what is left to the consumer of InfiniBand's RC REQ under the RDMA CM.
 pub const PRIVATE_DATA_MAX: usize = 56;
 
-/// Private data of a connection request, reply or reject.
+/// Private data of a connection request, reply or reject. A device may append bytes: padding, or a
+/// mark of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PrivateData(pub Vec<u8>);
 
@@ -179,7 +182,7 @@ pub fn listen(choice: Choice, addr: SocketAddr, options: &Options) -> Result<Box
         #[cfg(feature = "verbs")]
         Choice::Verbs => verbs::listen(addr, options),
         #[cfg(not(feature = "verbs"))]
-        Choice::Verbs => Err(no_verbs()),
+        Choice::Verbs => Err(Error::Address(AddressFault::NoDevice)),
     }
 }
 
@@ -213,6 +216,17 @@ pub fn fit(choice: Choice, options: &mut Options) {
     }
     #[cfg(not(feature = "verbs"))]
     let _ = (choice, options);
+}
+
+/// The network interface of the RDMA device of this name, if there is one.
+pub fn interface_of(device: &str) -> Option<String> {
+    #[cfg(feature = "verbs")]
+    return verbs::interface_of(device);
+    #[cfg(not(feature = "verbs"))]
+    {
+        let _ = device;
+        None
+    }
 }
 
 #[cfg(not(feature = "verbs"))]

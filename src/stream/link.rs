@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::sizes::Sizes;
 use crate::device::region::{Filled, Free};
-use crate::device::{Endpoint, Event, Ready};
+use crate::device::{Endpoint, Event, Kind, Ready};
 use crate::error::{Error, Result};
 use crate::proto::flow::link::{Flow, Incoming, Role, Setup};
 use crate::proto::flow::negotiate::{self, Terms};
@@ -135,9 +135,13 @@ impl Link {
         self.endpoint.peer_addr()
     }
 
-    /// Name of the device that serves it.
-    pub fn device_name(&self) -> &str {
-        self.endpoint.device_name()
+    /// The device that serves it: `soft`, or `verbs:` and its name.
+    pub fn device(&self) -> String {
+        let name = self.endpoint.device_name();
+        match self.endpoint.kind() {
+            Kind::Soft => name.to_string(),
+            Kind::Verbs => format!("verbs:{name}"),
+        }
     }
 
     /// Why it is dead, if it is.

@@ -9,7 +9,7 @@ pub mod resolve;
 pub mod sizes;
 
 // What whoever opens a link must name, so that the doors above know this room only.
-pub use crate::device::{Choice, Options, Ready};
+pub use crate::device::{interface_of, Choice, Options, Ready};
 
 #[cfg(test)]
 mod pair_tests;

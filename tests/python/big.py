@@ -5,6 +5,7 @@ import hashlib
 
 import zmq
 
+import zt
 from zt import test
 from zt.proc import Peer, ask, say
 from zt.sock import blob, bound, context, messages, sock
@@ -15,7 +16,11 @@ EDGES = [
     for edge in (256, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, MIB)
     for delta in (-17, -10, -9, -8, -2, -1, 0, 1, 8, 9)
 ]
-SIZES = list(range(0, 130)) + EDGES + [3 * MIB + 1, 16 * MIB, 64 * MIB - 9, 64 * MIB]
+SIZES = [
+    size
+    for size in [*range(0, 130), *EDGES, 3 * MIB + 1, 16 * MIB, 64 * MIB - 9, 64 * MIB]
+    if size <= zt.SIZE_MAX
+]
 
 
 def hasher():

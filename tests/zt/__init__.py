@@ -17,6 +17,8 @@ SCHEME = os.environ.get("ZT_SCHEME", "rdma")
 HOST = os.environ.get("ZT_HOST", "127.0.0.1")
 #: How much longer than on a plain machine things may take here.
 SLOW = float(os.environ.get("ZT_SLOW", "1"))
+#: Bytes of the largest message; less than there are elsewhere where all is slow.
+SIZE_MAX = int(os.environ.get("ZT_SIZE_MAX", str(64 << 20)))
 #: Seconds after which a wait is taken for a hang.
 WAIT = 30 * SLOW
 

@@ -31,7 +31,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=open(stderr, "wb") if stderr else None,
-            env=dict(os.environ, **(env or {})),
+            env=dict(os.environ, **_device(), **(env or {})),
         )
         self._left = b""
         _peers.append(self)
@@ -96,6 +96,12 @@ class Peer:
         self.process.send_signal(how)
         if how == signal.SIGKILL:
             self.process.wait(zt.WAIT)
+
+
+def _device():
+    """What chooses the device of peers, where it is not the test's own (ZT_PEER_DEVICE)."""
+    device = os.environ.get("ZT_PEER_DEVICE")
+    return {"ZMQ_RDMA_DEVICE": device} if device else {}
 
 
 _peers = []
