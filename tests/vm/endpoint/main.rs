@@ -15,6 +15,7 @@ mod basic;
 mod failure;
 mod pair;
 mod resources;
+mod rping;
 
 use pair::Lab;
 
@@ -58,9 +59,12 @@ fn main() {
         return;
     }
     let lab = Lab::of_environment();
-    if name == "peer" {
-        failure::peer(&lab, &args.collect::<Vec<_>>());
-        return;
+    let args = args.collect::<Vec<_>>();
+    match name.as_str() {
+        "peer" => return failure::peer(&lab, &args),
+        "rping_client" => return rping::client(&lab, &args),
+        "rping_server" => return rping::server(&lab, &args),
+        _ => {}
     }
     let Some((_, test)) = TESTS.iter().find(|(known, _)| *known == name) else {
         eprintln!("no test {name:?}");

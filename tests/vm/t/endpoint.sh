@@ -150,6 +150,14 @@ test_siw_to_soft_crc_handshake() { EP_CRC=off siw_to_soft handshake crc; }
 test_siw_to_soft_crc_reject() { EP_CRC=off siw_to_soft reject crc; }
 test_siw_to_soft_crc_sizes() { EP_CRC=off siw_to_soft sizes crc; }
 test_siw_to_soft_crc_read() { EP_CRC=off siw_to_soft read crc; }
+test_soft_to_siw_mpa1_stream() { soft_to_siw stream mpa1; }
+test_siw_to_soft_mpa1_stream() { siw_to_soft stream mpa1; }
+test_soft_to_siw_mpa1_no_crc_stream() { EP_CRC=off soft_to_siw stream mpa1; }
+test_siw_to_soft_mpa1_no_crc_stream() { EP_CRC=off siw_to_soft stream mpa1; }
+test_soft_to_siw_crc_stream() { EP_CRC=off soft_to_siw stream crc; }
+test_siw_to_soft_crc_stream() { EP_CRC=off siw_to_soft stream crc; }
+test_soft_to_siw_only1_handshake() { soft_to_siw handshake only1; }
+test_soft_to_siw_only1_stream() { soft_to_siw stream only1; }
 test_siw_plain_again() { lab_siw_variant plain; }
 test_auto_wildcard() { on_all auto_wildcard; }
 test_auto_one_address() { on_all auto_one_address; }
