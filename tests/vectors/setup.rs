@@ -247,14 +247,24 @@ fn an_initiator_refuses_a_reply_that_does_not_answer() {
     let mut wordless = vector("reply 2");
     wordless[16] &= !0x10;
     let narrow = Wishes { ird: 7, ..wishes };
+    let old = Wishes {
+        revision: Revision::One,
+        ..wishes
+    };
     for (wishes, reply, cause) in [
-        (wishes, vector("reply 1"), Cause::SETUP),
+        (old, vector("reply 2"), Cause::SETUP),
         (wishes, wordless, Cause::SETUP),
         (wishes, vector("reply 2 peer to peer"), Cause::NO_RTR),
         (narrow, vector("reply 2"), Cause::INSUFFICIENT_IRD),
     ] {
         assert_eq!(answer(wishes, &reply), Err(cause));
     }
+}
+
+#[test]
+fn an_initiator_asks_again_who_answers_in_an_earlier_revision() {
+    let answer = answer(Wishes::default(), &vector("reply 1"));
+    assert_eq!(answer, Ok(Answer::Older));
 }
 
 fn asked(wishes: Wishes, request: &str) -> Responder {

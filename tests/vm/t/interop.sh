@@ -12,7 +12,7 @@ at=10.78.0.1
 rping_serves() { # variant of siw, CRC, bytes
     lab_siw_variant "$1"
     cd "$(mktemp -d)"
-    rping -s -a $at -C 20 -v >server.out 2>&1 &
+    rping -s -a $at -C 20 -S "$3" -v >server.out 2>&1 &
     lab_until 20 lab_listens 7174
     EP_ADDR=$at EP_CRC=$2 $VM_ENDPOINT rping_client 20 "$3"
     wait $! || { cat server.out; return 1; }
@@ -32,11 +32,11 @@ rping_asks() { # variant of siw, CRC, bytes
 
 test_rping_serves() { rping_serves plain on 100; }
 test_rping_serves_no_crc() { rping_serves plain off 100; }
-test_rping_serves_64k() { rping_serves plain on 65536; }
+test_rping_serves_64k() { rping_serves plain on 65535; }
 test_rping_serves_mpa1() { rping_serves mpa1 on 100; }
 test_rping_asks() { rping_asks plain on 100; }
 test_rping_asks_no_crc() { rping_asks plain off 100; }
-test_rping_asks_64k() { rping_asks plain on 65536; }
+test_rping_asks_64k() { rping_asks plain on 65535; }
 test_rping_asks_mpa1() { rping_asks mpa1 on 100; }
 
 # Tests of tests/run, in which each connection is between two processes.
