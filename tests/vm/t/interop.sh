@@ -8,7 +8,8 @@
 
 at=10.78.0.1
 
-# rping is the server, the soft device the client.
+# rping is the server, the soft device the client. (Not in MPA revision 1: siw's own rping cannot READ
+# there, for nothing tells it how many READs it may have open.)
 rping_serves() { # variant of siw, CRC, bytes
     lab_siw_variant "$1"
     cd "$(mktemp -d)"
@@ -33,7 +34,6 @@ rping_asks() { # variant of siw, CRC, bytes
 test_rping_serves() { rping_serves plain on 100; }
 test_rping_serves_no_crc() { rping_serves plain off 100; }
 test_rping_serves_64k() { rping_serves plain on 65535; }
-test_rping_serves_mpa1() { rping_serves mpa1 on 100; }
 test_rping_asks() { rping_asks plain on 100; }
 test_rping_asks_no_crc() { rping_asks plain off 100; }
 test_rping_asks_64k() { rping_asks plain on 65535; }
