@@ -171,6 +171,19 @@ impl FaultyEndpoint {
         there
     }
 
+    /// The inner one has ended while what it told before is held back: as with a
+    /// device that held nothing back, that comes first.
+    fn before_its_end<T>(&mut self, done: Result<T>, meanwhile: T) -> Result<T> {
+        let held = !self.sent.is_empty() || !self.came.is_empty();
+        match done {
+            Err(why) if held && !matches!(why, Error::Again | Error::Misuse(_)) => {
+                self.end.get_or_insert(why);
+                Ok(meanwhile)
+            }
+            done => done,
+        }
+    }
+
     fn owes(&self) -> bool {
         let events = !self.sent.is_empty() || !self.came.is_empty();
         events || self.starved || self.end.is_some() || self.dead.is_some()
@@ -231,7 +244,8 @@ impl Endpoint for FaultyEndpoint {
         } else {
             n
         };
-        self.inner.post_recvs(n)
+        let posted = self.inner.post_recvs(n);
+        self.before_its_end(posted, 0)
     }
 
     fn reserve(&mut self) -> Result<Option<Free>> {
@@ -240,12 +254,14 @@ impl Endpoint for FaultyEndpoint {
             self.starved = true;
             return Ok(None);
         }
-        self.inner.reserve()
+        let slot = self.inner.reserve();
+        self.before_its_end(slot, None)
     }
 
     fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
         self.call()?;
-        self.inner.post_send(slot, len)
+        let posted = self.inner.post_send(slot, len);
+        self.before_its_end(posted, ())
     }
 
     #[allow(unsafe_code)]
@@ -258,12 +274,14 @@ impl Endpoint for FaultyEndpoint {
     ) -> Result<()> {
         self.call()?;
         // SAFETY: handed on to the caller, whose need is the same.
-        unsafe { self.inner.post_gather(slot, len, body, body_len) }
+        let posted = unsafe { self.inner.post_gather(slot, len, body, body_len) };
+        self.before_its_end(posted, ())
     }
 
     fn flush(&mut self) -> Result<u16> {
         self.call()?;
-        let done = self.inner.flush()?;
+        let done = self.inner.flush();
+        let done = self.before_its_end(done, 0)?;
         // The oldest are reported first, and later is as good as now.
         if done > 0 && (!self.sent.is_empty() || self.chance.hits(self.plan.delay)) {
             self.take_in_sent(done);
@@ -314,7 +332,8 @@ impl Endpoint for FaultyEndpoint {
 
     fn probe(&mut self, now: Instant) -> Result<()> {
         self.call()?;
-        self.inner.probe(now)
+        let probed = self.inner.probe(now);
+        self.before_its_end(probed, ())
     }
 
     fn abort(&mut self) {
@@ -326,7 +345,8 @@ impl Endpoint for FaultyEndpoint {
 
     fn disconnect(&mut self) -> Result<()> {
         self.call()?;
-        self.inner.disconnect()
+        let done = self.inner.disconnect();
+        self.before_its_end(done, ())
     }
 }
 

@@ -12,6 +12,8 @@ use crate::os;
 struct Script {
     polls: VecDeque<(Vec<Event>, Result<()>)>,
     flushes: VecDeque<u16>,
+    /// Calls fail once all has been told.
+    ends: bool,
 }
 
 impl Endpoint for Script {
@@ -50,6 +52,10 @@ impl Endpoint for Script {
         Ok(())
     }
     fn post_recvs(&mut self, n: u16) -> Result<u16> {
+        // As a real one: its end is told by every call.
+        if self.ends && self.polls.is_empty() {
+            return Err(Error::Closed);
+        }
         Ok(n)
     }
     fn reserve(&mut self) -> Result<Option<Free>> {
@@ -99,6 +105,7 @@ fn script() -> Script {
     Script {
         polls,
         flushes: VecDeque::from(vec![2; 20]),
+        ends: false,
     }
 }
 
@@ -168,6 +175,36 @@ fn a_rough_device_loses_nothing_and_keeps_the_order_of_each_kind() {
         differ += usize::from(lines != play(Plan::default()));
     }
     assert!(differ > 90);
+}
+
+#[test]
+fn what_is_held_back_comes_before_the_end_whatever_is_called() {
+    for seed in 0..100 {
+        let inner = Script {
+            ends: true,
+            ..script()
+        };
+        let plan = Plan {
+            delay: PerMille(900),
+            ..Plan::rough(seed)
+        };
+        let mut endpoint = FaultyEndpoint::new(Box::new(inner), plan);
+        let (mut received, mut ended) = (0, false);
+        loop {
+            let mut events = Vec::new();
+            if endpoint.poll(&mut events).is_err() {
+                break;
+            }
+            for event in events {
+                received += usize::from(matches!(event, Event::Received(_)));
+                ended |= matches!(event, Event::Disconnected);
+            }
+            if endpoint.post_recvs(1).is_err() {
+                break;
+            }
+        }
+        assert_eq!((received, ended), (20, true), "seed {seed}");
+    }
 }
 
 #[test]
