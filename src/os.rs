@@ -4,6 +4,8 @@
 #![allow(unsafe_code)]
 
 pub mod addr;
+pub mod bell;
+pub mod sync;
 
 use std::ffi::CString;
 use std::os::fd::RawFd;

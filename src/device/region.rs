@@ -7,13 +7,14 @@
 //! device may touch is never a Rust reference.
 #![allow(unsafe_code)]
 
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+#[cfg(not(loom))]
+use std::alloc::dealloc;
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
-
-use crossbeam_queue::SegQueue;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::os::sync::{Mutex, SegQueue};
 
 mod chunk;
 mod foreign;
@@ -69,8 +70,12 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // The models of tests/loom know a piece of memory by its address.
+        #[cfg(not(loom))]
         // SAFETY: allocated in `new` with this layout, freed only here.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        unsafe {
+            dealloc(self.start.as_ptr(), self.layout)
+        }
     }
 }
 
@@ -380,7 +385,10 @@ impl std::fmt::Debug for Filled {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

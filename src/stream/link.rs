@@ -98,8 +98,9 @@ impl Link {
         Link::new(endpoint, Phase::Requested(sizes))
     }
 
-    /// A connection that we asked for, at the moment when the peer agreed.
-    pub(super) fn initiator(endpoint: Box<dyn Endpoint>, terms: Terms, posted: u16) -> Link {
+    /// A connection that we asked for, at the moment when the peer agreed to `terms`; `posted`
+    /// receives are told to it.
+    pub fn initiator(endpoint: Box<dyn Endpoint>, terms: Terms, posted: u16) -> Link {
         let setup = setup(&*endpoint, Role::Initiator, terms, posted);
         Link::new(endpoint, Phase::Open(Flow::new(setup)))
     }

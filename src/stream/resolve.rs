@@ -5,21 +5,17 @@
 //! The answer is announced on a pipe end, so that a lookup has a readiness
 //! descriptor like everything else.
 
-use std::collections::VecDeque;
+mod crew;
+
 use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::os::{self, PerProcess};
-
-/// Most threads that wait for name servers at once; further names queue.
-const THREADS: usize = 4;
-/// An idle thread ends after this.
-const IDLE: Duration = Duration::from_secs(10);
+use crew::Crew;
 
 /// A numeric address (zone allowed), or `None` for a name.
 pub fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
@@ -34,34 +30,7 @@ pub fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     }
 }
 
-struct Job {
-    host: String,
-    port: u16,
-    ipv6: bool,
-    answer: Arc<Mutex<Option<Result<SocketAddr>>>>,
-    /// Dropped when the answer is there: the other end turns readable.
-    _announce: UnixStream,
-}
-
-#[derive(Default)]
-struct Pool {
-    jobs: VecDeque<Job>,
-    threads: usize,
-    idle: usize,
-}
-
-#[derive(Default)]
-struct Waiters {
-    pool: Mutex<Pool>,
-    work: Condvar,
-}
-
-static WAITERS: PerProcess<Waiters> = PerProcess::new();
-
-fn pool() -> MutexGuard<'static, Pool> {
-    let pool = &WAITERS.get().pool;
-    pool.lock().unwrap_or_else(|e| e.into_inner())
-}
+static NAMES: PerProcess<Crew> = PerProcess::new();
 
 /// A name being resolved.
 pub struct Lookup {
@@ -77,25 +46,15 @@ impl Lookup {
             .set_nonblocking(true)
             .map_err(|e| os::failed("fcntl", &e))?;
         let answer = Arc::new(Mutex::new(None));
-        let mut pool = pool();
-        pool.jobs.push_back(Job {
-            host: host.to_owned(),
-            port,
-            ipv6,
-            answer: Arc::clone(&answer),
-            _announce: announce,
+        let (host, found) = (host.to_owned(), Arc::clone(&answer));
+        let job = Box::new(move || {
+            let addr = resolve(&host, port, ipv6);
+            *found.lock().unwrap_or_else(|e| e.into_inner()) = Some(addr);
+            // The other end turns readable.
+            drop(announce);
         });
-        if pool.idle < pool.jobs.len() && pool.threads < THREADS {
-            match os::spawn("zmq-rdma-names", work) {
-                Ok(()) => pool.threads += 1,
-                Err(error) if pool.threads == 0 => {
-                    pool.jobs.pop_back();
-                    return Err(error);
-                }
-                Err(_) => {}
-            }
-        }
-        WAITERS.get().work.notify_one();
+        let start = || os::spawn("zmq-rdma-names", || NAMES.get().work());
+        NAMES.get().put(job, start)?;
         Ok(Lookup { answer, announced })
     }
 
@@ -115,32 +74,6 @@ impl Lookup {
                 Error::Again
             })
         })
-    }
-}
-
-fn work() {
-    let mut pool = pool();
-    loop {
-        if let Some(job) = pool.jobs.pop_front() {
-            drop(pool);
-            let found = resolve(&job.host, job.port, job.ipv6);
-            *job.answer.lock().unwrap_or_else(|e| e.into_inner()) = Some(found);
-            drop(job);
-            pool = self::pool();
-            continue;
-        }
-        pool.idle += 1;
-        let (back, timeout) = WAITERS
-            .get()
-            .work
-            .wait_timeout(pool, IDLE)
-            .unwrap_or_else(|e| e.into_inner());
-        pool = back;
-        pool.idle -= 1;
-        if timeout.timed_out() && pool.jobs.is_empty() {
-            pool.threads -= 1;
-            return;
-        }
     }
 }
 

@@ -6,14 +6,13 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use super::explain::Between;
 use super::queues::Queues;
-use super::sys::{Bell, Watch};
+use super::sys::Watch;
 use crate::device::PrivateData;
 use crate::error::{Error, Result};
+use crate::os::bell::Handover;
 
 /// A piece of news.
 pub(super) enum News {
@@ -34,21 +33,14 @@ pub(super) enum News {
 /// Shared by an endpoint and the control thread.
 pub(super) struct Mailbox {
     watch: Watch,
-    bell: Bell,
-    rung: AtomicBool,
-    news: Mutex<VecDeque<News>>,
+    news: Handover<News>,
 }
 
 impl Mailbox {
     pub(super) fn new() -> Result<Mailbox> {
-        let (watch, bell) = (Watch::new()?, Bell::new()?);
-        watch.add(bell.fd(), 0)?;
-        Ok(Mailbox {
-            watch,
-            bell,
-            rung: AtomicBool::new(false),
-            news: Mutex::new(VecDeque::new()),
-        })
+        let (watch, news) = (Watch::new()?, Handover::new()?);
+        watch.add(news.bell().fd(), 0)?;
+        Ok(Mailbox { watch, news })
     }
 
     /// The readiness descriptor.
@@ -62,35 +54,24 @@ impl Mailbox {
     }
 
     pub(super) fn post(&self, news: News) {
-        self.lock().push_back(news);
-        self.poke();
+        self.news.put(news);
     }
 
     /// Wake the endpoint, without news.
     pub(super) fn poke(&self) {
-        // In this order, so that whoever sees the flag also silences the bell.
-        self.bell.ring();
-        self.rung.store(true, Ordering::Release);
+        self.news.poke();
     }
 
     /// What came since the last time. Costs one load when nothing did.
     pub(super) fn take(&self) -> VecDeque<News> {
-        if !self.rung.swap(false, Ordering::Acquire) {
-            return VecDeque::new();
-        }
-        // Before the news is taken: what comes in between rings again.
-        self.bell.silence();
-        std::mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<News>> {
-        self.news.lock().unwrap_or_else(|e| e.into_inner())
+        self.news.take()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::bell::Bell;
 
     #[test]
     fn news_keeps_the_descriptor_readable_until_taken() {

@@ -35,35 +35,6 @@ pub(super) fn number(op: &'static str, ret: c_int) -> Result<()> {
     }
 }
 
-/// An eventfd: readable from the first `ring` until `silence`.
-pub(super) struct Bell(OwnedFd);
-
-impl Bell {
-    pub(super) fn new() -> Result<Bell> {
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        checked("eventfd", fd)?;
-        // SAFETY: just opened, and ours alone.
-        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    pub(super) fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes. It fails only when the counter is full: then it rings already.
-        unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
-    }
-
-    pub(super) fn silence(&self) {
-        let mut count = [0u8; 8];
-        // SAFETY: eight writable bytes. It fails only when it does not ring.
-        unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
-    }
-
-    pub(super) fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
 /// An epoll descriptor that waits for readability.
 pub(in crate::device) struct Watch(OwnedFd);
 
@@ -174,6 +145,7 @@ pub(super) fn replace_by_null(fd: RawFd) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::bell::Bell;
 
     #[test]
     fn a_bell_is_heard_through_a_watch_until_silenced() {

@@ -2,7 +2,6 @@
 //! What the control thread is asked to do, and the inbox where it is asked.
 
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -10,10 +9,10 @@ use super::super::cm::{Id, Token};
 use super::super::device::Keeper;
 use super::super::mailbox::Mailbox;
 use super::super::queues::Queues;
-use super::super::sys::Bell;
 use super::{Control, Listen};
 use crate::device::Options;
 use crate::error::{Error, Result};
+use crate::os::bell::Handover;
 use crate::os::{self, PerProcess};
 
 /// A request to the control thread.
@@ -51,35 +50,13 @@ pub(in super::super) struct Dial {
 }
 
 /// Where jobs wait.
-pub(super) struct Inbox {
-    bell: Bell,
-    jobs: Mutex<Vec<Job>>,
-}
+pub(super) type Inbox = Handover<Job>;
 
 /// The control thread's inbox, while it runs.
 static INBOX: PerProcess<Mutex<Option<Arc<Inbox>>>> = PerProcess::new();
 
 /// Who uses verbs: a process's generation and one more; 0: nobody yet.
 static USER: AtomicU32 = AtomicU32::new(0);
-
-impl Inbox {
-    pub(super) fn fd(&self) -> RawFd {
-        self.bell.fd()
-    }
-
-    pub(super) fn take(&self) -> Vec<Job> {
-        self.bell.silence();
-        std::mem::take(&mut *self.jobs.lock().unwrap_or_else(|e| e.into_inner()))
-    }
-
-    fn put(&self, job: Job) {
-        self.jobs
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(job);
-        self.bell.ring();
-    }
-}
 
 fn inbox() -> MutexGuard<'static, Option<Arc<Inbox>>> {
     INBOX.get().lock().unwrap_or_else(|e| e.into_inner())
@@ -109,10 +86,7 @@ pub(in super::super) fn start() -> Result<()> {
     let mut inbox = inbox();
     if inbox.is_none() {
         USER.store(os::generation() + 1, Ordering::Relaxed);
-        let fresh = Arc::new(Inbox {
-            bell: Bell::new()?,
-            jobs: Mutex::new(Vec::new()),
-        });
+        let fresh = Arc::new(Inbox::new()?);
         Control::new(Arc::clone(&fresh))?.launch()?;
         *inbox = Some(fresh);
     }

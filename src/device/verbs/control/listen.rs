@@ -15,11 +15,11 @@ use super::super::endpoint::Endpoint;
 use super::super::explain;
 use super::super::mailbox::{Mailbox, News};
 use super::super::queues::Queues;
-use super::super::sys::Bell;
 use super::conn::{between, Conn};
 use super::{new_token, Control};
 use crate::device::{Options, PrivateData};
 use crate::error::{Error, Result};
+use crate::os::bell::Bell;
 
 /// A listener whose device went looks for it this often.
 const AGAIN: Duration = Duration::from_millis(500);

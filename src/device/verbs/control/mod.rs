@@ -60,7 +60,7 @@ impl Control {
         // SAFETY: no arguments.
         unsafe { c::ibv_fork_init() };
         let (channel, watch) = (Channel::new()?, Watch::new()?);
-        watch.add(inbox.fd(), KEY_JOBS)?;
+        watch.add(inbox.bell().fd(), KEY_JOBS)?;
         watch.add(channel.fd(), KEY_CM)?;
         Ok(Control {
             conns: HashMap::new(),
