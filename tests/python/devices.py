@@ -114,14 +114,14 @@ def logged():
 
 @test()
 def no_rdma_device():
-    """On the loopback interface, which no RDMA device has, verbs is ENODEV at bind."""
+    """Without any RDMA device verbs is ENODEV at bind; the next bind may say soft."""
     with context() as ctx:
         pull = sock(ctx, zmq.PULL)
         pull.setsockopt(OPTION, VERBS)
         code = refused(lambda: pull.bind(f"{zt.SCHEME}://127.0.0.1:*"))
-        assert code in (errno.ENODEV, errno.EADDRNOTAVAIL), code
-        if not os.path.exists("/sys/class/infiniband"):
-            assert code == errno.ENODEV
+        # With one, the RDMA CM takes even the loopback's address.
+        devices = os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband")
+        assert devices or code == errno.ENODEV, code
         # An endpoint at a time: the same socket, the other choice.
         pull.setsockopt(OPTION, SOFT)
         assert bound(pull, f"{zt.SCHEME}://127.0.0.1:*")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MPL-2.0
 //! iWARP judged by bytes that this library did not make: `iwarp.txt` holds
-//! frames derived from the RFCs by hand. Around them: every cut of the stream,
-//! hostile bytes, and properties of the machines.
+//! frames derived from the RFCs by hand, `siw.txt` connections of the kernel's siw as they
+//! were on the wire. Around them: every cut of the stream, hostile bytes, and properties of the machines.
 
 mod allocations;
+mod captured;
 mod crc;
 mod ddp;
 mod fpdu;
@@ -14,7 +15,12 @@ mod stream;
 
 /// The frame of this name in `iwarp.txt`.
 fn vector(name: &str) -> Vec<u8> {
-    let mut lines = include_str!("iwarp.txt")
+    section(include_str!("iwarp.txt"), name)
+}
+
+/// A section of a file of vectors.
+fn section(file: &str, name: &str) -> Vec<u8> {
+    let mut lines = file
         .lines()
         .map(|line| line.split('#').next().unwrap_or("").trim());
     lines
