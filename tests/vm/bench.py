@@ -5,7 +5,7 @@ perftest on the same device: a table with ratios. It measures and prints; only a
 
 usage: bench.py SERVER-ADDRESS CLIENT-ADDRESS NAME
 
-libzmq's own perf tools (ZMQ_RDMA_BUILD) for rdma:// and tcp://; ib_send_lat with polling and with
+libzmq's own perf tools (of ZMQ_RDMA_BUILD, with the library in ZMQ_RDMA_PREFIX) for rdma:// and tcp://; ib_send_lat with polling and with
 events (-e, as we must wait), ib_send_bw. All over the wire between the two addresses. What is
 measured takes turns; figures are medians.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "2"))
 PATIENCE = 120
 TRIPS = 1000
 #: bytes, messages of a run
@@ -27,6 +27,7 @@ MIB = 1 << 20
 GOAL_LATENCY, GOAL_BANDWIDTH = 0.5, 0.9
 
 server, client, name = sys.argv[1:]
+os.environ["LD_LIBRARY_PATH"] = os.path.join(os.environ["ZMQ_RDMA_PREFIX"], "lib")
 tools = os.path.join(os.environ["ZMQ_RDMA_BUILD"], "libzmq", "perf")
 port = 20000
 
@@ -68,17 +69,17 @@ def pair(scheme, at, first, second):
     return said
 
 
+def tool(side, kind):
+    """A program of libzmq's; not the shell script around it, which takes longer than what it runs."""
+    return os.path.join(tools, ".libs", f"{side}_{kind}")
+
+
 def zmq(kind, scheme, size, count):
     """libzmq's tools: microseconds one way, or messages a second."""
     at = next_port()
     here, there = f"{scheme}://{server}:{at}", f"{scheme}://{client}:0;{server}:{at}"
     words = [str(size), str(count)]
-    said = pair(
-        scheme,
-        at,
-        [os.path.join(tools, "local_" + kind), here, *words],
-        [os.path.join(tools, "remote_" + kind), there, *words],
-    )
+    said = pair(scheme, at, [tool("local", kind), here, *words], [tool("remote", kind), there, *words])
     what = r"average latency: ([0-9.]+)" if kind == "lat" else r"mean throughput: ([0-9.]+) \[msg/s\]"
     return float(re.search(what, said).group(1))
 
@@ -100,7 +101,7 @@ def in_turn(measures):
         order = list(measures) if turn % 2 == 0 else list(measures)[::-1]
         for what in order:
             got[what].append(measures[what]())
-    print(name, got, flush=True)
+            print(name, what, got[what][-1], flush=True)
     return {what: statistics.median(figures) for what, figures in got.items()}
 
 
