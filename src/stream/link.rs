@@ -280,7 +280,11 @@ impl Link {
     /// the last handshake message was lost.)
     fn stand(&mut self) {
         if let Phase::Accepting(setup) = &self.phase {
-            self.phase = Phase::Open(Flow::new(*setup));
+            let mut flow = Flow::new(*setup);
+            if self.shut {
+                flow.shut();
+            }
+            self.phase = Phase::Open(flow);
         }
     }
 

@@ -515,6 +515,17 @@ fn a_request_of_another_version_is_rejected_and_dies_in_words() {
     assert!(why.contains("versions 7 to 9"), "{why}");
 }
 
+#[test]
+fn a_close_begun_in_the_handshake_ends_as_any_other() {
+    let (a, mut b) = pair(Options::default(), Options::default());
+    assert!(!b.link.is_open());
+    b.link.shut();
+    let (a, b) = (RefCell::new(a), RefCell::new(b));
+    settle([&a, &b], true);
+    assert!(a.borrow().link.state().peer_shut);
+    assert!(b.borrow().link.state().finished);
+}
+
 #[allow(unsafe_code)]
 fn lend(side: &mut Side, data: &[u8]) -> usize {
     // SAFETY: the tests keep `data` until `returned` has counted it.
