@@ -78,14 +78,19 @@ def manual_page():
 
 @test()
 def nothing_else_is_installed():
-    """Beside stock's files there are the header and the page, no more."""
+    """Beside stock's files there are the header, the page and what CMake reads, no more."""
 
     def files(prefix):
         found = glob.glob(os.path.join(prefix, "**"), recursive=True)
         return {os.path.relpath(path, prefix) for path in found if not os.path.isdir(path)}
 
     more = files(builds.ours()) - files(builds.stock())
-    assert more == {"include/zmq_rdma.h", "share/man/man7/zmq_rdma.7"}, sorted(more)
+    assert more == {
+        "include/zmq_rdma.h",
+        "lib/cmake/ZeroMQ/ZeroMQConfig.cmake",
+        "lib/cmake/ZeroMQ/ZeroMQConfigVersion.cmake",
+        "share/man/man7/zmq_rdma.7",
+    }, sorted(more)
     assert not files(builds.stock()) - files(builds.ours())
 
 
