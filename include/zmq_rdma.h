@@ -9,6 +9,26 @@
 #include <stdint.h>
 
 /*
+ State of a link: its handshake is under way.
+ */
+#define ZMQ_RDMA_LINK_OPENING 0
+
+/*
+ State of a link: messages may flow.
+ */
+#define ZMQ_RDMA_LINK_OPEN 1
+
+/*
+ State of a link: this side has begun to close it.
+ */
+#define ZMQ_RDMA_LINK_CLOSING 2
+
+/*
+ State of a link: it has ended, and is about to be let go.
+ */
+#define ZMQ_RDMA_LINK_DEAD 3
+
+/*
  Version of the vtable; a caller refuses a table of another version.
  */
 #define ZMQ_RDMA_ABI 3
@@ -211,7 +231,8 @@ typedef struct zmq_rdma_ops_t {
      */
     uint32_t size;
     /*
-     Fill with defaults and with what the environment says.
+     Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
+     ZMQ_RDMA_STATS; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
      */
     int32_t (*options_init)(struct zmq_rdma_options_t *options);
     /*
@@ -359,6 +380,181 @@ typedef struct zmq_rdma_ops_t {
     int32_t (*device_interface)(const char *device, char *name, size_t size);
 } zmq_rdma_ops_t;
 
+/*
+ What was counted since the start: of one link, or of all links of the process,
+ those that are gone included.
+ */
+typedef struct zmq_rdma_counters_t {
+    /*
+     Bytes of the stream below ZMTP sent: messages with ZMTP's framing.
+     */
+    uint64_t bytes_sent;
+    /*
+     The same received.
+     */
+    uint64_t bytes_received;
+    /*
+     Frames with such bytes sent. A frame holds many small messages, or a part of a
+     large one; a message by itself is one frame, up to a slot's bytes.
+     */
+    uint64_t data_sent;
+    /*
+     The same received.
+     */
+    uint64_t data_received;
+    /*
+     Frames of the transport's own sent: greetings, credits, closing, PING.
+     */
+    uint64_t control_sent;
+    /*
+     The same received.
+     */
+    uint64_t control_received;
+    /*
+     Of `control_sent`: PINGs, which ask whether the peer is there.
+     */
+    uint64_t pings;
+    /*
+     Of `pings`: those sent because the peer did not answer the greeting in 250 ms.
+     */
+    uint64_t rescues;
+    /*
+     Times that there was something to send and the peer had given no credit: it reads too slowly,
+     or its ZMQ_RCVBUF is small.
+     */
+    uint64_t credit_stalls;
+    /*
+     Times that there was something to send and the device had no place for it: the network is too
+     slow, ZMQ_SNDBUF is small, or pinned memory is at its limit.
+     */
+    uint64_t queue_stalls;
+} zmq_rdma_counters_t;
+
+/*
+ Counters of the process. Fields are only ever appended.
+ */
+typedef struct zmq_rdma_stats_t {
+    /*
+     Set by the caller to `sizeof` of this structure as it knows it; on return, the bytes
+     that were filled, which may be fewer.
+     */
+    uint32_t size;
+    /*
+     Links at the moment.
+     */
+    uint32_t links;
+    /*
+     Links of peers that stood.
+     */
+    uint64_t accepted;
+    /*
+     Links of this process's connects that stood.
+     */
+    uint64_t connected;
+    /*
+     Links of peers that ended before they stood.
+     */
+    uint64_t failed_accepts;
+    /*
+     Connects that failed. libzmq goes on trying.
+     */
+    uint64_t failed_connects;
+    /*
+     Of `failed_accepts`: peers that this side rejected.
+     */
+    uint64_t rejects_sent;
+    /*
+     Of `failed_connects`: those that the peer rejected.
+     */
+    uint64_t rejects_received;
+    /*
+     Links that stood and ended in good order, or by this side's will.
+     */
+    uint64_t closed;
+    /*
+     Links that stood and were lost.
+     */
+    uint64_t died;
+    /*
+     What all links counted.
+     */
+    struct zmq_rdma_counters_t counters;
+    /*
+     Bytes of memory pinned for RDMA devices now.
+     */
+    uint64_t pinned;
+    /*
+     Bytes of slots and buffers of the device soft now; none of them are pinned.
+     */
+    uint64_t unpinned;
+} zmq_rdma_stats_t;
+
+/*
+ Counters of one link. Fields are only ever appended.
+ */
+typedef struct zmq_rdma_link_stats_t {
+    /*
+     Number of the link in this process, from 1; never used again.
+     */
+    uint64_t id;
+    /*
+     When it was made, in seconds since 1970.
+     */
+    uint64_t since;
+    /*
+     A `ZMQ_RDMA_LINK_` value.
+     */
+    uint32_t state;
+    /*
+     Nonzero: the peer connected to us.
+     */
+    uint32_t accepted;
+    /*
+     ZMQ_RDMA_DEVICE_VERBS or ZMQ_RDMA_DEVICE_SOFT.
+     */
+    int32_t device_kind;
+    /*
+     Bytes of a slot: a frame with its header at most.
+     */
+    uint32_t slot;
+    /*
+     Frames that the peer lets us send now.
+     */
+    uint32_t credits;
+    /*
+     Frames posted and not reported sent.
+     */
+    uint32_t sends;
+    /*
+     Frames that the peer may send us now, as far as posted receives go.
+     */
+    uint32_t receives;
+    /*
+     Frames received that libzmq has not read yet.
+     */
+    uint32_t unread;
+    /*
+     What it counted.
+     */
+    struct zmq_rdma_counters_t counters;
+    /*
+     Bytes of pinned memory that it holds now; 0 over soft.
+     */
+    uint64_t pinned;
+    /*
+     Name of its device, NUL-terminated: `soft`, `rxe0`, `mlx5_0`.
+     */
+    char device[32];
+    /*
+     This side's address and port, NUL-terminated: `10.0.0.1:5555`, `[fe80::1%2]:5555`.
+     */
+    char local[96];
+    /*
+     The peer's.
+     */
+    char peer[96];
+} zmq_rdma_link_stats_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -367,6 +563,30 @@ extern "C" {
  The transport's vtable; constant for the life of the process.
  */
 const struct zmq_rdma_ops_t *zmq_rdma_ops(void);
+
+/*
+ Fill `*stats` with this process's counters. Set `stats->size` first.
+
+ Any thread may call it at any time; so may a child after fork, which finds
+ its own counters. Each number is right, but they are not all of one moment. It may wait for a
+ thread that opens or closes a connection at that moment, never for one that sends or
+ receives. Not for signal handlers. 0; -EFAULT: `stats` is NULL; -EINVAL: `size` is
+ too small to be one.
+ */
+int32_t zmq_rdma_stats(struct zmq_rdma_stats_t *stats);
+
+/*
+ Fill up to `count` elements of `links`, each of `size` bytes (`sizeof` of the
+ structure as the caller knows it), with the counters of this process's links, oldest first.
+ Returns how many links there are, which may be more than `count`. If `size` is more than
+ this library knows, the rest of each element is left as it is.
+
+ Threads as for `zmq_rdma_stats`. -EFAULT: `links` is NULL and `count` is not 0; -EINVAL:
+ `size` is too small to be one.
+ */
+int32_t zmq_rdma_links(struct zmq_rdma_link_stats_t *links,
+                       size_t count,
+                       size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

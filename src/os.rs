@@ -7,10 +7,10 @@ pub mod addr;
 pub mod bell;
 pub mod sync;
 
-use std::ffi::CString;
-use std::os::fd::RawFd;
+use std::ffi::{CStr, CString};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Once;
 
 use crate::error::{Error, Result};
@@ -107,6 +107,43 @@ pub fn spawn(name: &'static str, body: fn()) -> Result<()> {
     }
 }
 
+/// `len` words of memory, all zero, that other processes can find by `name` among this
+/// one's descriptors (`/proc/PID/fd`), and map or read as far as the kernel lets them trace it. It
+/// stays for good, of this size, and takes room only where it was written to. After a fork the child
+/// has it too; after an exec it is gone.
+pub fn shared_words(name: &CStr, len: usize) -> Result<&'static [AtomicU64]> {
+    let bytes = len * size_of::<AtomicU64>();
+    let failed_now = |op| failed(op, &std::io::Error::last_os_error());
+    // SAFETY: a NUL-terminated string.
+    let fd =
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(failed_now("memfd_create"));
+    }
+    // SAFETY: just made, and nobody else has it.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: plain numbers.
+    if unsafe { libc::ftruncate(fd, bytes as libc::off_t) } != 0 {
+        return Err(failed_now("ftruncate"));
+    }
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: plain numbers.
+    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(failed_now("F_ADD_SEALS"));
+    }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping of the size of the file, at no address of ours.
+    let start = unsafe { libc::mmap(null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(failed_now("mmap"));
+    }
+    // Its name in /proc must stay.
+    let _ = file.into_raw_fd();
+    // SAFETY: mapped above, aligned to a page, never unmapped; nothing but
+    // atomics refers to it, and its size is sealed.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
+}
+
 /// Index of a network interface, by name or by number.
 pub fn interface_index(zone: &str) -> Option<u32> {
     if let Ok(index) = zone.parse() {
@@ -134,4 +171,16 @@ pub fn wait(fd: RawFd, events: libc::c_short) {
     };
     // SAFETY: one pollfd, valid for reads and writes.
     unsafe { libc::poll(&mut poll, 1, 10_000) };
+}
+
+/// As `wait`, for so long at most; whether it came.
+pub fn wait_for(fd: RawFd, events: libc::c_short, time: std::time::Duration) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let ms = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: one pollfd, valid for reads and writes.
+    unsafe { libc::poll(&mut poll, 1, ms) > 0 }
 }

@@ -1,29 +1,111 @@
 // SPDX-License-Identifier: MPL-2.0
 //! What the environment says. Read at each listen and dial, so that a program
 //! may set it before its first socket.
+//!
+//! [`VARIABLES`] is the one list of what a user may set. All reading goes through
+//! it; tests hold the manual and the C header against it; `zmq-rdma info` prints it.
 
+use super::log::Level;
 use super::types::{ZMQ_RDMA_DEVICE_AUTO, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS};
 use crate::stream::Choice;
 
-/// ZMQ_RDMA_DEVICE: which device may serve; `Err` holds words for the user.
-pub fn device() -> Result<i32, String> {
-    match std::env::var("ZMQ_RDMA_DEVICE").as_deref() {
-        Err(_) | Ok("" | "auto") => Ok(ZMQ_RDMA_DEVICE_AUTO),
-        Ok("verbs") => Ok(ZMQ_RDMA_DEVICE_VERBS),
-        Ok("soft") => Ok(ZMQ_RDMA_DEVICE_SOFT),
-        Ok(other) => Err(format!(
-            "ZMQ_RDMA_DEVICE is \"{other}\"; it may be auto, verbs or soft"
-        )),
+/// One environment variable of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be; the first is the default. The empty string is the default too.
+    pub choices: &'static [&'static str],
+    /// Other spellings, with the choice that each is.
+    pub aliases: &'static [(&'static str, &'static str)],
+    /// What it decides, in one line.
+    pub about: &'static str,
+}
+
+/// ZMQ_RDMA_DEVICE.
+pub const DEVICE: Variable = Variable {
+    name: "ZMQ_RDMA_DEVICE",
+    choices: &["auto", "verbs", "soft"],
+    aliases: &[],
+    about: "which device serves a bind or connect",
+};
+
+/// ZMQ_RDMA_LOG.
+pub const LOG: Variable = Variable {
+    name: "ZMQ_RDMA_LOG",
+    choices: &["error", "off", "warn", "info", "debug", "trace"],
+    aliases: &[],
+    about: "what is written to standard error",
+};
+
+/// ZMQ_RDMA_CRC.
+pub const CRC: Variable = Variable {
+    name: "ZMQ_RDMA_CRC",
+    choices: &["on", "off"],
+    aliases: &[("1", "on"), ("0", "off")],
+    about: "whether the device soft insists on CRC32C",
+};
+
+/// ZMQ_RDMA_STATS.
+pub const STATS: Variable = Variable {
+    name: "ZMQ_RDMA_STATS",
+    choices: &["off", "on"],
+    aliases: &[("0", "off"), ("1", "on")],
+    about: "whether zmq-rdma top may read this process's counters",
+};
+
+/// All of them.
+pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS];
+
+impl Variable {
+    /// The choice that is set; `Err` holds words for the user.
+    pub fn get(&self) -> Result<&'static str, String> {
+        match std::env::var_os(self.name) {
+            None => Ok(self.choices[0]),
+            Some(text) => self.read(&text.to_string_lossy()),
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<&'static str, String> {
+        if text.is_empty() {
+            return Ok(self.choices[0]);
+        }
+        let alias = self.aliases.iter().find(|(other, _)| *other == text);
+        let text = alias.map_or(text, |(_, choice)| choice);
+        let choice = self.choices.iter().find(|choice| **choice == text);
+        choice.copied().ok_or_else(|| {
+            let (last, rest) = self.choices.split_last().unwrap_or((&"", &[]));
+            let name = self.name;
+            format!(
+                "{name} is \"{text}\"; it may be {} or {last}",
+                rest.join(", ")
+            )
+        })
     }
 }
 
-/// ZMQ_RDMA_CRC: whether the soft device insists on CRC32C. Default yes.
+/// Which device may serve.
+pub fn device() -> Result<i32, String> {
+    Ok(match DEVICE.get()? {
+        "verbs" => ZMQ_RDMA_DEVICE_VERBS,
+        "soft" => ZMQ_RDMA_DEVICE_SOFT,
+        _ => ZMQ_RDMA_DEVICE_AUTO,
+    })
+}
+
+/// Whether the soft device insists on CRC32C.
 pub fn crc() -> Result<bool, String> {
-    match std::env::var("ZMQ_RDMA_CRC").as_deref() {
-        Err(_) | Ok("" | "1" | "on") => Ok(true),
-        Ok("0" | "off") => Ok(false),
-        Ok(other) => Err(format!("ZMQ_RDMA_CRC is \"{other}\"; it may be on or off")),
-    }
+    CRC.get().map(|choice| choice == "on")
+}
+
+/// Whether others may read the counters.
+pub fn stats() -> Result<bool, String> {
+    STATS.get().map(|choice| choice == "on")
+}
+
+/// The least level that is written; `None`: nothing is.
+pub fn log() -> Result<Option<Level>, String> {
+    LOG.get().map(Level::from_name)
 }
 
 /// A C number as a choice.
@@ -34,4 +116,29 @@ pub fn choice(device: i32) -> Option<Choice> {
         ZMQ_RDMA_DEVICE_SOFT => Choice::Soft,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_choice_is_told_with_those_that_are() {
+        assert_eq!(DEVICE.read("soft"), Ok("soft"));
+        assert_eq!(DEVICE.read(""), Ok("auto"));
+        assert_eq!(CRC.read("0"), Ok("off"));
+        let words = DEVICE.read("Soft").unwrap_err();
+        assert_eq!(
+            words,
+            "ZMQ_RDMA_DEVICE is \"Soft\"; it may be auto, verbs or soft"
+        );
+    }
+
+    #[test]
+    fn each_level_of_the_log_has_its_name() {
+        for name in LOG.choices {
+            let level = Level::from_name(name);
+            assert_eq!(level.map_or("off", Level::name), *name);
+        }
+    }
 }

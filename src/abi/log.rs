@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MPL-2.0
 //! The log line: to standard error, one write a line, at the level that
-//! ZMQ_RDMA_LOG asks for (off, error, warn, info, debug, trace; default error).
+//! ZMQ_RDMA_LOG asks for.
 //! A line that repeats within ten seconds is counted, not written again, so a
 //! client that retries ten times a second does not flood the log.
 
@@ -9,6 +9,7 @@ use std::io::Write;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::env;
 use crate::os::PerProcess;
 
 /// How much a line matters.
@@ -42,7 +43,20 @@ impl Level {
         })
     }
 
-    fn name(self) -> &'static str {
+    /// From a name; `None`: off.
+    pub fn from_name(name: &str) -> Option<Level> {
+        let all = [
+            Level::Error,
+            Level::Warn,
+            Level::Info,
+            Level::Debug,
+            Level::Trace,
+        ];
+        all.into_iter().find(|level| level.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
             Level::Warn => "warn",
@@ -53,37 +67,9 @@ impl Level {
     }
 }
 
-/// What ZMQ_RDMA_LOG may be, for messages and the manual.
-pub const CHOICES: &str = "off, error, warn, info, debug or trace";
-
-/// `None`: off. `Err`: not one of [`CHOICES`].
-fn parse(text: &str) -> Result<Option<Level>, ()> {
-    Ok(match text {
-        "off" => None,
-        "" | "error" => Some(Level::Error),
-        "warn" => Some(Level::Warn),
-        "info" => Some(Level::Info),
-        "debug" => Some(Level::Debug),
-        "trace" => Some(Level::Trace),
-        _ => return Err(()),
-    })
-}
-
 fn threshold() -> Option<Level> {
     static THRESHOLD: OnceLock<Option<Level>> = OnceLock::new();
-    *THRESHOLD.get_or_init(|| parse(&wish()).unwrap_or(Some(Level::Error)))
-}
-
-fn wish() -> String {
-    std::env::var("ZMQ_RDMA_LOG").unwrap_or_default()
-}
-
-/// Whether ZMQ_RDMA_LOG can be understood; `Err` holds words for the user.
-pub fn check() -> Result<(), String> {
-    let text = wish();
-    parse(&text)
-        .map(drop)
-        .map_err(|()| format!("ZMQ_RDMA_LOG is \"{text}\"; it may be {CHOICES}"))
+    *THRESHOLD.get_or_init(|| env::log().unwrap_or(Some(Level::Error)))
 }
 
 /// Whether a line of this level would be written.
@@ -180,10 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_read_by_name() {
-        assert_eq!(parse("off"), Ok(None));
-        assert_eq!(parse("debug"), Ok(Some(Level::Debug)));
-        assert_eq!(parse("loud"), Err(()));
+    fn levels_are_in_order() {
         assert!(Level::Error < Level::Trace);
     }
 }

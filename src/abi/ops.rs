@@ -13,8 +13,8 @@ use super::handle::Handle;
 use super::log::{self, Level};
 use super::report::{self, Live};
 use super::types::*;
-use super::wish::{text, told, wish};
-use super::{addr, env, errno};
+use super::wish::{environment, text, told, wish};
+use super::{addr, errno};
 use crate::error::{Error, Result};
 use crate::os;
 use crate::stream;
@@ -113,10 +113,7 @@ fn free<T, H>(name: &str, handle: *mut H) -> i32 {
 
 extern "C" fn options_init(options: *mut Options) -> i32 {
     door("options_init", || {
-        if let Err(words) = log::check() {
-            return told(words);
-        }
-        let device = match env::device() {
+        let device = match environment() {
             Ok(device) => device,
             Err(words) => return told(words),
         };
@@ -153,7 +150,10 @@ extern "C" fn listen(
             return -libc::EFAULT;
         }
         match StreamListener::open(wish.choice, at, wish.sizes) {
-            Ok(open) => put(listener, Handle::give(open).cast()),
+            Ok(open) => {
+                report::listening(open.local_addr());
+                put(listener, Handle::give(open).cast())
+            }
             Err(error) => {
                 report::listen_failed(at, &error);
                 errno::of(&error)
@@ -228,6 +228,7 @@ extern "C" fn dial(
             return -libc::EFAULT;
         }
         let to = format!("{host}:{port}");
+        report::dialing(&to);
         match StreamDial::start(wish.choice, wish.sizes, &host, port, source, wish.ipv6) {
             Ok(started) => put(dial, Handle::give(Dialing { dial: started, to }).cast()),
             Err(error) => {

@@ -8,6 +8,7 @@ use super::log::{line, line_of, Level};
 use super::types::*;
 use crate::error::{AddressFault, Error};
 use crate::stream::link::Link as StreamLink;
+use crate::stream::tally;
 
 /// A link, and what the log has said of it.
 pub struct Live {
@@ -71,10 +72,44 @@ impl Live {
         .fold(0, |bits, (set, bit)| if set { bits | bit } else { bits })
     }
 
+    /// What it did, when it goes.
+    fn tell_counts(&self) {
+        line(Level::Debug, || {
+            let c = self.link.counts();
+            format!(
+                "{} is gone: {} bytes in {} frames sent, {} in {} received; it waited {} times \
+                 for credit, {} for the device",
+                self.ends(),
+                c.bytes_sent,
+                c.data_sent,
+                c.bytes_received,
+                c.data_received,
+                c.credit_stalls,
+                c.queue_stalls
+            )
+        });
+    }
+
     fn ends(&self) -> String {
         let (local, peer) = (self.link.local_addr(), self.link.peer_addr());
         format!("link {local} to {peer}")
     }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.tell_counts();
+    }
+}
+
+/// A listening address was had.
+pub fn listening(at: SocketAddr) {
+    line(Level::Info, || format!("listening at rdma://{at}"));
+}
+
+/// A connection is asked for.
+pub fn dialing(to: &str) {
+    line(Level::Debug, || format!("connecting to rdma://{to}"));
 }
 
 /// A listening address could not be had.
@@ -102,6 +137,15 @@ pub fn dial_failed(to: &str, error: &Error) {
     line(weight(error), || {
         format!("cannot connect to rdma://{to}: {}", advice(error))
     });
+}
+
+/// Let other processes of the user read the counters.
+pub fn share_counters() {
+    if let Err(error) = tally::share() {
+        line(Level::Error, || {
+            format!("zmq-rdma top will not see this process: {}", advice(&error))
+        });
+    }
 }
 
 /// A panic becomes one line of our log.
@@ -137,8 +181,18 @@ fn weight(why: &Error) -> Level {
     }
 }
 
+/// The error, and what to do about it, unless its own words say so.
 fn advice(why: &Error) -> String {
     let hint = match why {
+        Error::Again | Error::Closed => "",
+        Error::Reset(text) if text.contains("; ") => "",
+        Error::Reset(_) => "; its program ended or was killed, or the network cut it",
+        Error::Refused(_) => "; is the program that binds it running, and the port right?",
+        // They say what is wrong with which side.
+        Error::Incompatible(text) if text.contains("; ") => "",
+        Error::Incompatible(_) => "; is the other side an rdma:// endpoint of zmq-rdma?",
+        Error::Unreachable(text) if text.contains("see ") => "",
+        Error::Unreachable(_) => "; check the address, and the way there (zmq-rdma doctor)",
         Error::Malformed(_) => {
             "; is the other side an rdma:// endpoint of zmq-rdma? (tcp:// and rdma:// do not mix)"
         }
@@ -146,8 +200,59 @@ fn advice(why: &Error) -> String {
         Error::Device { code, .. } if *code == libc::EMFILE || *code == libc::ENFILE => {
             "; raise the limit of open files (ulimit -n)"
         }
-        Error::Address(AddressFault::InUse) => "; another socket listens there",
-        _ => "",
+        Error::Device { .. } => "; zmq-rdma doctor looks for the cause",
+        Error::Address(AddressFault::InUse) => "; another socket listens there (ss -ltnp)",
+        Error::Address(AddressFault::NotLocal) => "; ip addr lists those that do",
+        Error::Address(AddressFault::NoDevice) => "; ip link and rdma link list those that are",
+        Error::Address(AddressFault::Denied) => {
+            "; a port below 1024 needs root or CAP_NET_BIND_SERVICE"
+        }
+        Error::Limit(text) if text.contains("ulimit") => "",
+        Error::Limit(_) => "; zmq-rdma doctor tells the limits of this machine",
+        Error::Misuse(_) => "; this is a defect of zmq-rdma, please report it",
     };
     format!("{why}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_fails_says_what_to_do() {
+        let device = |code| Error::Device { op: "socket", code };
+        let address = [
+            AddressFault::InUse,
+            AddressFault::NotLocal,
+            AddressFault::NoDevice,
+            AddressFault::Denied,
+        ];
+        let all = [
+            Error::Reset("x".into()),
+            Error::Refused("x".into()),
+            Error::Incompatible("x".into()),
+            Error::Unreachable("x".into()),
+            Error::Malformed("x"),
+            Error::TimedOut,
+            device(libc::EMFILE),
+            device(libc::EIO),
+            Error::Limit("x"),
+            Error::Misuse("x"),
+        ];
+        for error in all.into_iter().chain(address.map(Error::Address)) {
+            let text = advice(&error);
+            assert!(text.contains("; "), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_that_say_it_already_are_left_alone() {
+        for error in [
+            Error::Reset("x; check the cable".into()),
+            Error::Limit("x (raise it with ulimit -l)"),
+            Error::Unreachable("x (see rdma link)".into()),
+        ] {
+            assert_eq!(advice(&error), error.to_string());
+        }
+    }
 }

@@ -120,7 +120,8 @@ pub struct Ops {
     /// `sizeof` of this structure as the library knows it.
     pub size: u32,
 
-    /// Fill with defaults and with what the environment says.
+    /// Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
+    /// ZMQ_RDMA_STATS; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
     pub options_init: extern "C" fn(options: *mut Options) -> i32,
 
     /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.

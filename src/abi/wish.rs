@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::env;
 use super::log::{line, Level};
+use super::report;
 use super::types::Options;
 use crate::stream;
 use crate::stream::sizes::Sizes;
@@ -75,6 +76,15 @@ fn patience(milliseconds: i32) -> Duration {
         Ok(given) if given > 0 => Duration::from_millis(given.max(DEAD_AFTER_LEAST)),
         _ => stream::Options::default().dead_after,
     }
+}
+
+/// The device that the environment asks for. What else it asks for is done, or refused in words.
+pub fn environment() -> std::result::Result<i32, String> {
+    env::log()?;
+    if env::stats()? {
+        report::share_counters();
+    }
+    env::device()
 }
 
 /// Log what is wrong with the environment; the door's value for it.

@@ -207,6 +207,25 @@ pub fn dial(
     }
 }
 
+/// Name of the device that would serve a dial to `to` now: of an RDMA device, or `soft`.
+/// Looks up routes and addresses; asks nobody else.
+pub fn serving(choice: Choice, to: SocketAddr, source: Option<SocketAddr>) -> Result<String> {
+    #[cfg(feature = "verbs")]
+    if choice != Choice::Soft {
+        if let Some(name) = verbs::available(to, source) {
+            return Ok(name);
+        }
+    }
+    let _ = (to, source);
+    match choice {
+        #[cfg(feature = "verbs")]
+        Choice::Verbs => Err(Error::Unreachable("no RDMA device is on the way".into())),
+        #[cfg(not(feature = "verbs"))]
+        Choice::Verbs => Err(no_verbs()),
+        Choice::Auto | Choice::Soft => Ok("soft".into()),
+    }
+}
+
 /// Shrink slot size and depths to what this process may pin, where that matters. To be
 /// asked before they are told to a peer.
 pub fn fit(choice: Choice, options: &mut Options) {
@@ -226,6 +245,26 @@ pub fn interface_of(device: &str) -> Option<String> {
     {
         let _ = device;
         None
+    }
+}
+
+/// Memory that the devices of this process hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Bytes pinned for RDMA devices.
+    pub pinned: usize,
+    /// Bytes of slots of the soft device, and of the chunks that it keeps for later.
+    pub unpinned: usize,
+}
+
+/// What the devices of this process hold now. Opens none.
+pub fn held() -> Held {
+    Held {
+        #[cfg(feature = "verbs")]
+        pinned: verbs::books::pinned(),
+        #[cfg(not(feature = "verbs"))]
+        pinned: 0,
+        unpinned: soft::held(),
     }
 }
 

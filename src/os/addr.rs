@@ -2,8 +2,9 @@
 //! Socket addresses in C's form, for system calls, the RDMA CM and the C doors.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::mem;
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{c_int, socklen_t};
 
@@ -72,6 +73,44 @@ pub fn from_raw(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
         }
         _ => None,
     }
+}
+
+/// Network interfaces of this process's network, with their addresses; one that has none
+/// is there once.
+pub fn of_interfaces() -> Vec<(String, Option<IpAddr>)> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: room for the answer.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: an entry of the list, which is freed below.
+        let entry = unsafe { &*next };
+        next = entry.ifa_next;
+        // SAFETY: a NUL-terminated string of the list.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        found.push((name.to_string_lossy().into_owned(), address(entry)));
+    }
+    // SAFETY: made by getifaddrs, freed once.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+fn address(entry: &libc::ifaddrs) -> Option<IpAddr> {
+    // SAFETY: null, or a socket address that lives as long as the list.
+    let family = i32::from(unsafe { entry.ifa_addr.as_ref() }?.sa_family);
+    let size = match family {
+        libc::AF_INET => mem::size_of::<libc::sockaddr_in>(),
+        libc::AF_INET6 => mem::size_of::<libc::sockaddr_in6>(),
+        _ => return None,
+    };
+    let mut storage = no_addr();
+    let to = std::ptr::addr_of_mut!(storage).cast::<u8>();
+    // SAFETY: an address of this family has this size, and the storage more.
+    unsafe { std::ptr::copy_nonoverlapping(entry.ifa_addr.cast(), to, size) };
+    Some(from_raw(&storage)?.ip())
 }
 
 #[cfg(test)]

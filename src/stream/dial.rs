@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use super::link::Link;
 use super::resolve::{numeric, Lookup};
 use super::sizes::Sizes;
+use super::tally::{self, Fate};
 use crate::device::{self, Choice, Endpoint, Event, Ready};
 use crate::error::{Error, Result};
 use crate::proto::flow::negotiate;
@@ -37,6 +38,15 @@ pub struct Dial {
     choice: Choice,
     sizes: Sizes,
     source: Option<SocketAddr>,
+    /// How it went is in the books.
+    counted: bool,
+}
+
+impl Drop for Dial {
+    fn drop(&mut self) {
+        // Given up, if not over.
+        self.count_failure();
+    }
 }
 
 impl Dial {
@@ -54,6 +64,7 @@ impl Dial {
             choice,
             sizes,
             source,
+            counted: false,
         };
         match numeric(host, port, ipv6) {
             Some(to) => dial.connect(to)?,
@@ -86,6 +97,22 @@ impl Dial {
 
     /// Go on. `Again`: wait. Any other error: it failed.
     pub fn step(&mut self) -> Result<Link> {
+        let stepped = self.go_on();
+        match &stepped {
+            Ok(_) => self.counted = true,
+            Err(Error::Again) => {}
+            Err(_) => self.count_failure(),
+        }
+        stepped
+    }
+
+    fn count_failure(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            tally::happened(Fate::FailedConnect);
+        }
+    }
+
+    fn go_on(&mut self) -> Result<Link> {
         if let Phase::Resolving(lookup) = &mut self.phase {
             let to = lookup.poll()?;
             // The caller sees that the stage has changed before the next step.
@@ -105,7 +132,10 @@ impl Dial {
         }
         let private = match events.remove(0) {
             Event::Established(private) => private,
-            Event::Rejected(private) => return Err(negotiate::refusal(&private.0)),
+            Event::Rejected(private) => {
+                tally::happened(Fate::RejectReceived);
+                return Err(negotiate::refusal(&private.0));
+            }
             Event::Disconnected => {
                 return Err(Error::Reset(
                     "the peer closed the connection in the middle of the handshake".into(),
@@ -120,6 +150,7 @@ impl Dial {
         let mut link = Link::initiator(endpoint, terms, self.sizes.offer.grant);
         link.on_events(&mut events)?;
         link.advance()?;
+        link.begin();
         Ok(link)
     }
 

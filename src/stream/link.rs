@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::sizes::Sizes;
+use super::tally::{self, Ledger};
 use crate::device::region::{Filled, Free};
 use crate::device::{Endpoint, Event, Kind, Ready};
 use crate::error::{Error, Result};
 use crate::proto::flow::link::{Flow, Incoming, Role, Setup};
 use crate::proto::flow::negotiate::{self, Terms};
-use crate::wire::frame::HEADER;
+use crate::wire::frame::{Type, HEADER};
 use crate::wire::hello::{Hello, Reason, GRANT_MIN};
 
 /// Milliseconds between two calls of [`Link::tick`].
@@ -77,6 +78,7 @@ impl Lent {
 
 /// One link.
 pub struct Link {
+    ledger: Ledger,
     endpoint: Box<dyn Endpoint>,
     phase: Phase,
     received: VecDeque<Filled>,
@@ -95,18 +97,21 @@ pub struct Link {
 impl Link {
     /// A connection that the device accepted; its handshake begins.
     pub fn acceptor(endpoint: Box<dyn Endpoint>, sizes: Sizes) -> Link {
-        Link::new(endpoint, Phase::Requested(sizes))
+        let ledger = Ledger::open(tally::Role::Accepted, &*endpoint);
+        Link::new(endpoint, ledger, Phase::Requested(sizes))
     }
 
     /// A connection that we asked for, at the moment when the peer agreed to `terms`; `posted`
     /// receives are told to it.
     pub fn initiator(endpoint: Box<dyn Endpoint>, terms: Terms, posted: u16) -> Link {
         let setup = setup(&*endpoint, Role::Initiator, terms, posted);
-        Link::new(endpoint, Phase::Open(Flow::new(setup)))
+        let ledger = Ledger::open(tally::Role::Connected, &*endpoint);
+        Link::new(endpoint, ledger, Phase::Open(Flow::new(setup)))
     }
 
-    fn new(endpoint: Box<dyn Endpoint>, phase: Phase) -> Link {
+    fn new(endpoint: Box<dyn Endpoint>, ledger: Ledger, phase: Phase) -> Link {
         Link {
+            ledger,
             endpoint,
             phase,
             received: VecDeque::new(),
@@ -119,6 +124,12 @@ impl Link {
             peer_shut: false,
             disconnected: false,
         }
+    }
+
+    /// It stands: what was asked for with [`Link::initiator`] is there.
+    pub(super) fn begin(&mut self) {
+        self.ledger.stand(&*self.endpoint);
+        self.tell_gauges();
     }
 
     /// What to watch.
@@ -143,6 +154,11 @@ impl Link {
             Kind::Soft => name.to_string(),
             Kind::Verbs => format!("verbs:{name}"),
         }
+    }
+
+    /// What it has counted so far.
+    pub fn counts(&self) -> tally::Counts {
+        self.ledger.counts()
     }
 
     /// Why it is dead, if it is.
@@ -195,6 +211,13 @@ impl Link {
         });
         let done = done.and_then(|()| self.advance());
         self.die_of(done);
+        self.tell_gauges();
+    }
+
+    fn tell_gauges(&self) {
+        if let Phase::Open(flow) = &self.phase {
+            self.ledger.gauges(flow.gauges());
+        }
     }
 
     pub(super) fn on_events(&mut self, events: &mut Vec<Event>) -> Result<()> {
@@ -270,6 +293,7 @@ impl Link {
                 self.endpoint.accept(&reply.encode())
             }
             Err((reject, why)) => {
+                self.ledger.reject();
                 self.phase = Phase::Rejecting(why);
                 self.endpoint.reject(&reject.encode())
             }
@@ -281,8 +305,10 @@ impl Link {
     fn stand(&mut self) {
         if let Phase::Accepting(setup) = &self.phase {
             let mut flow = Flow::new(*setup);
+            self.ledger.stand(&*self.endpoint);
             if self.shut {
                 flow.shut();
+                self.ledger.shut(&*self.endpoint);
             }
             self.phase = Phase::Open(flow);
         }
@@ -293,7 +319,12 @@ impl Link {
         let Phase::Open(flow) = &mut self.phase else {
             return Err(Error::Malformed("SEND before the connection stands"));
         };
-        match flow.on_frame(filled.bytes())? {
+        let incoming = flow.on_frame(filled.bytes())?;
+        match incoming {
+            Incoming::Data => self.ledger.received(filled.bytes().len() - HEADER),
+            Incoming::Control => self.ledger.control_received(),
+        }
+        match incoming {
             Incoming::Data if self.shut => flow.on_consumed(),
             Incoming::Data => self.received.push_back(filled),
             Incoming::Control => {}
@@ -317,9 +348,12 @@ impl Link {
                 self.starved = true;
                 break;
             };
+            let unanswered = flow.wants_answer();
             let Some(control) = flow.poll_control() else {
                 break;
             };
+            let ping = control.kind() == Type::Ping;
+            self.ledger.control_sent(ping, unanswered);
             slot.write(0, control.bytes());
             self.lent.posted += 1;
             self.endpoint.post_send(slot, control.bytes().len())?;
@@ -383,13 +417,19 @@ impl Link {
             return Err(Error::Closed);
         }
         if !flow.data_may_go() {
+            if flow.is_greeted() {
+                self.ledger.stall(flow.wants_credit());
+            }
             return Err(Error::Again);
         }
         let payload = flow.payload();
         if self.reserved.is_none() {
             match self.endpoint.reserve() {
                 Ok(Some(slot)) => self.reserved = Some(slot),
-                Ok(None) => self.starved = true,
+                Ok(None) => {
+                    self.starved = true;
+                    self.ledger.stall(false);
+                }
                 Err(why) => self.die_of(Err(why)),
             }
         }
@@ -415,10 +455,24 @@ impl Link {
             return Err(Error::Misuse("commit of more than was reserved"));
         }
         slot.write(0, &flow.start_data(len));
+        self.ledger.sent(len);
         self.lent.posted += 1;
         let done = self.endpoint.post_send(slot, HEADER + len);
         self.die_of(done);
         Ok(())
+    }
+
+    /// Send what credit and one slot allow of `bytes`, by a copy; how many. For tools: libzmq
+    /// encodes into the slot itself.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        let (_, room) = self.reserve()?;
+        let n = room.min(bytes.len());
+        if let Some(slot) = &mut self.reserved {
+            slot.write(HEADER, &bytes[..n]);
+        }
+        self.commit(n)?;
+        self.flush();
+        Ok(n)
     }
 
     /// Push what was committed to the device.
@@ -428,6 +482,7 @@ impl Link {
             _ => self.push(),
         };
         self.die_of(done);
+        self.tell_gauges();
     }
 
     /// Send what credit allows of `len` bytes at `data` without copying them, if
@@ -453,6 +508,7 @@ impl Link {
             };
             let n = room.min(len - taken);
             slot.write(0, &flow.start_data(n));
+            self.ledger.sent(n);
             let body = data.wrapping_add(taken);
             // SAFETY: inside what the caller lends; `returned` does not count
             // it before the device has reported this send, or is at its end.
@@ -485,6 +541,7 @@ impl Link {
             _ => Ok(()),
         };
         self.die_of(done);
+        tally::watch_memory();
         match &self.phase {
             Phase::Open(flow) if flow.wants_answer() => FIRST_TICK_MS,
             _ => TICK_MS,
@@ -497,6 +554,7 @@ impl Link {
             return;
         }
         self.shut = true;
+        self.ledger.shut(&*self.endpoint);
         self.reserved = None;
         let held = self.received.drain(..).count();
         if let Phase::Open(flow) = &mut self.phase {
@@ -513,6 +571,7 @@ impl Link {
         if let Err(why) = done {
             if why != Error::Again && !matches!(self.phase, Phase::Dead(_)) {
                 self.reserved = None;
+                self.ledger.end(&why, &*self.endpoint);
                 self.phase = Phase::Dead(why);
                 self.endpoint.abort();
             }

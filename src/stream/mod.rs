@@ -7,6 +7,7 @@ pub mod link;
 pub mod listen;
 pub mod resolve;
 pub mod sizes;
+pub mod tally;
 
 // What whoever opens a link must name, so that the doors above know this room only.
 pub use crate::device::{interface_of, Choice, Options, Ready};

@@ -6,7 +6,7 @@ import shlex
 
 import zt
 from zt import test
-from zt.link import exchange, need
+from zt.link import build, call, exchange, need
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exchange.c")
 
@@ -32,3 +32,9 @@ def shared():
 def static():
     """Against libzmq.a, with what libzmq.pc lists for it."""
     exchange(_compiler(), SOURCE, True, *_flags())
+
+
+@test(bound=120, needs="ZMQ_RDMA_PREFIX")
+def stats():
+    """The counters of zmq_rdma.h, as a C program reads them."""
+    call([build(_compiler(), SOURCE.replace("exchange.c", "stats.c"), False, *_flags())])

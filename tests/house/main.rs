@@ -8,6 +8,8 @@ mod imports;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zmq_rdma::abi::env::VARIABLES;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -262,19 +264,45 @@ fn manual_and_code_know_the_same_variables() {
         .lines()
         .filter_map(|line| line.strip_prefix("*ZMQ_RDMA_")?.split("*::").next())
         .collect();
-    let sources: Vec<String> = files("src", &["rs"])
+    let mut known: Vec<_> = VARIABLES
         .iter()
-        .map(|path| read(path))
-        .collect();
-    let mut known: Vec<_> = sources
-        .iter()
-        .flat_map(|text| text.split("var(\"ZMQ_RDMA_").skip(1))
-        .filter_map(|rest| rest.split('"').next())
+        .map(|variable| &variable.name["ZMQ_RDMA_".len()..])
         .collect();
     told.sort_unstable();
     known.sort_unstable();
-    known.dedup();
     assert_eq!(told, known, "in the manual (left) and in the code (right)");
+    for variable in VARIABLES {
+        let start = format!("*{}*:: ", variable.name);
+        let entry = section.split(&start).nth(1).unwrap_or("");
+        let entry = entry.split("\n*ZMQ_").next().unwrap_or("");
+        let default = format!("'{}' (default)", variable.choices[0]);
+        assert!(entry.contains(&default), "{}: {default}", variable.name);
+        for choice in variable.choices {
+            let choice = format!("'{choice}'");
+            assert!(entry.contains(&choice), "{}: {choice}", variable.name);
+        }
+    }
+}
+
+/// Nobody reads the environment past the list, and the header names all that is in it.
+#[test]
+fn the_list_of_variables_is_the_only_one() {
+    let mut faults = Vec::new();
+    for path in files("src", &["rs"]) {
+        let name = name(&path);
+        for (n, line) in code(&read(&path)) {
+            if line.contains("env::var") && name != "src/abi/env.rs" {
+                faults.push(format!("{name}:{n}: the environment is read past the list"));
+            }
+        }
+    }
+    let header = read(&root().join("include/zmq_rdma.h"));
+    for variable in VARIABLES {
+        if !header.contains(variable.name) {
+            faults.push(format!("{} is not in the header", variable.name));
+        }
+    }
+    all_well(&faults);
 }
 
 /// Lines of a file that need no reason, and lines that nothing excuses.

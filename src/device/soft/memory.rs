@@ -29,6 +29,15 @@ const MARGINS: Margins = Margins {
     after: 3 + CRC_LEN,
 };
 
+/// Bytes of slots, and of chunks kept for later.
+pub fn held() -> usize {
+    let sizes = SHARED.get().sizes.lock().unwrap_or_else(|e| e.into_inner());
+    let slots = sizes.iter().map(|m| m.send.bytes() + m.recv.bytes());
+    slots.sum::<usize>() + SHARED.get().chunks.spare() * CHUNK
+}
+
+static SHARED: PerProcess<Shared> = PerProcess::new();
+
 /// What all connections of the process share.
 struct Shared {
     sizes: Mutex<Vec<Memory>>,
@@ -55,7 +64,6 @@ pub(super) struct Memory {
 impl Memory {
     /// The process's, for slots of `slot_size` bytes.
     pub fn of(slot_size: usize) -> Memory {
-        static SHARED: PerProcess<Shared> = PerProcess::new();
         let shared = SHARED.get();
         let chunks = shared.chunks;
         let mut sizes = shared.sizes.lock().unwrap_or_else(|e| e.into_inner());

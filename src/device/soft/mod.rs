@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 
 pub use endpoint::Endpoint;
 pub use listen::Listener;
-pub use memory::{CHUNK, RECV_CAP, SEND_CAP};
+pub use memory::{held, CHUNK, RECV_CAP, SEND_CAP};
 
 /// Listen at `addr` (port 0: any).
 pub fn listen(addr: SocketAddr, options: &Options) -> Result<Box<dyn super::Listener>> {

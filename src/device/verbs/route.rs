@@ -16,7 +16,7 @@ use rdma_sys as c;
 use super::addr;
 use super::cm::Id;
 use super::control::{self, Job};
-use crate::os::addr::{from_raw, no_addr};
+use crate::os::addr::of_interfaces;
 
 const DEVICES: &str = "/sys/class/infiniband";
 
@@ -154,7 +154,7 @@ pub(in crate::device) fn iwarp_interfaces() -> Vec<String> {
 /// An address of a network interface, or of an RDMA device's, of the family of `like`.
 pub fn address_of(interface: &str, like: SocketAddr) -> Option<IpAddr> {
     let interface = interface_of(interface).unwrap_or_else(|| interface.to_string());
-    addresses()
+    of_interfaces()
         .into_iter()
         .filter_map(|(name, ip)| Some(ip?).filter(|_| name == interface))
         .find(|ip| ip.is_ipv4() == like.is_ipv4())
@@ -162,54 +162,17 @@ pub fn address_of(interface: &str, like: SocketAddr) -> Option<IpAddr> {
 
 /// Whether an interface has this address.
 pub(in crate::device) fn has_address(interface: &str, ip: IpAddr) -> bool {
-    addresses()
+    of_interfaces()
         .into_iter()
         .any(|(name, other)| name == interface && other == Some(ip))
 }
 
 /// All network interfaces.
 pub(in crate::device) fn interfaces() -> Vec<String> {
-    let mut names: Vec<_> = addresses().into_iter().map(|(name, _)| name).collect();
+    let mut names: Vec<_> = of_interfaces().into_iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();
     names
-}
-
-/// Interfaces with their addresses, as far as they have any.
-fn addresses() -> Vec<(String, Option<IpAddr>)> {
-    let mut list = std::ptr::null_mut();
-    // SAFETY: room for the answer.
-    if unsafe { libc::getifaddrs(&mut list) } != 0 {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let mut next = list;
-    while !next.is_null() {
-        // SAFETY: an entry of the list, which is freed below.
-        let entry = unsafe { &*next };
-        next = entry.ifa_next;
-        // SAFETY: a NUL-terminated string of the list.
-        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-        found.push((name.to_string_lossy().into_owned(), address(entry)));
-    }
-    // SAFETY: made by getifaddrs, freed once.
-    unsafe { libc::freeifaddrs(list) };
-    found
-}
-
-fn address(entry: &libc::ifaddrs) -> Option<IpAddr> {
-    // SAFETY: null, or a socket address that lives as long as the list.
-    let family = i32::from(unsafe { entry.ifa_addr.as_ref() }?.sa_family);
-    let size = match family {
-        libc::AF_INET => size_of::<libc::sockaddr_in>(),
-        libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
-        _ => return None,
-    };
-    let mut storage = no_addr();
-    let to = std::ptr::addr_of_mut!(storage).cast::<u8>();
-    // SAFETY: an address of this family has this size, and the storage more.
-    unsafe { std::ptr::copy_nonoverlapping(entry.ifa_addr.cast(), to, size) };
-    Some(from_raw(&storage)?.ip())
 }
 
 #[cfg(test)]
@@ -236,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_addresses() {
+    fn interfaces_have_of_interfaces() {
         assert!(interfaces().contains(&"lo".to_string()));
         assert!(has_address("lo", "127.0.0.1".parse().unwrap()));
         assert!(!has_address("lo", "127.0.0.2".parse().unwrap()));

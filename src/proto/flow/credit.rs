@@ -71,6 +71,16 @@ impl Sender {
         self.credits() <= DATA_NEEDS
     }
 
+    /// DATA could go but for want of credits.
+    pub fn wants_credit(&self) -> bool {
+        self.credits() < DATA_NEEDS
+    }
+
+    /// SENDs posted and not complete.
+    pub fn in_queue(&self) -> u16 {
+        self.in_queue
+    }
+
     /// A frame was posted.
     pub fn on_posted(&mut self) {
         self.sent = self.sent.wrapping_add(1);
@@ -164,8 +174,7 @@ impl Receiver {
 
     /// Receives to post now, so that the window is full.
     pub fn wanted(&self) -> u16 {
-        let outstanding = self.posted.wrapping_sub(self.received) + self.held;
-        self.window.saturating_sub(outstanding)
+        self.window.saturating_sub(self.outstanding() + self.held)
     }
 
     /// `n` receives were posted.
@@ -209,6 +218,16 @@ impl Receiver {
             self.window = self.least;
         }
         self.busy_since_tick = false;
+    }
+
+    /// Receives posted and not filled.
+    pub fn outstanding(&self) -> u16 {
+        self.posted.wrapping_sub(self.received)
+    }
+
+    /// DATA received and not read.
+    pub fn held(&self) -> u16 {
+        self.held
     }
 
     /// The window aimed at.

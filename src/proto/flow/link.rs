@@ -53,11 +53,17 @@ pub enum Incoming {
 /// A control frame: header and a short payload, ready to post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
+    kind: Type,
     bytes: [u8; HEADER + FIN_PAYLOAD],
     len: usize,
 }
 
 impl Control {
+    /// Its type.
+    pub fn kind(&self) -> Type {
+        self.kind
+    }
+
     /// The bytes of the SEND.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -131,12 +137,30 @@ impl Flow {
         self.terms.send_payload as usize
     }
 
+    /// Credits, sends under way, receives posted, DATA not yet read.
+    pub fn gauges(&self) -> (u16, u16, u16, u16) {
+        let (send, recv) = (&self.send, &self.recv);
+        (
+            send.credits(),
+            send.in_queue(),
+            recv.outstanding(),
+            recv.held(),
+        )
+    }
+
+    /// Both sides have spoken, and none has begun to close.
+    pub fn is_greeted(&self) -> bool {
+        self.ours == Ours::Open && !self.hello_owed && self.theirs == Theirs::Open
+    }
+
+    /// DATA may not go for want of credits.
+    pub fn wants_credit(&self) -> bool {
+        self.send.wants_credit()
+    }
+
     /// One DATA may go now.
     pub fn data_may_go(&self) -> bool {
-        self.ours == Ours::Open
-            && !self.hello_owed
-            && self.theirs == Theirs::Open
-            && self.send.data_may_go()
+        self.is_greeted() && self.send.data_may_go()
     }
 
     /// Header of the next DATA, of `len` bytes; it counts as posted.
@@ -303,7 +327,11 @@ impl Flow {
     fn control(&mut self, kind: Type) -> Control {
         let mut bytes = [0; HEADER + FIN_PAYLOAD];
         bytes[..HEADER].copy_from_slice(&self.header(kind, 0));
-        Control { bytes, len: HEADER }
+        Control {
+            kind,
+            bytes,
+            len: HEADER,
+        }
     }
 
     fn fin(&mut self) -> Control {
@@ -311,6 +339,7 @@ impl Flow {
         bytes[..HEADER].copy_from_slice(&self.header(Type::Fin, FIN_PAYLOAD as u32));
         bytes[HEADER..].copy_from_slice(&self.bytes_sent.to_be_bytes());
         Control {
+            kind: Type::Fin,
             bytes,
             len: HEADER + FIN_PAYLOAD,
         }
