@@ -4,12 +4,18 @@
 //! what the C++ side compiles against; `tests/header.rs` fails when it differs,
 //! `scripts/header` renews it.
 
-use std::path::PathBuf;
-
 fn main() {
     for input in ["src/abi", "cbindgen.toml", "build.rs"] {
         println!("cargo:rerun-if-changed={input}");
     }
+    #[cfg(feature = "header")]
+    header();
+}
+
+#[cfg(feature = "header")]
+fn header() {
+    use std::path::PathBuf;
+
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     // From `abi` alone: public constants elsewhere in the crate are not C's.

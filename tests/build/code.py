@@ -35,17 +35,24 @@ def rust_tests():
 
 
 @test(bound=900)
+def command_tests():
+    """The unit tests of the command zmq-rdma."""
+    said = cargo("test", "--locked", "--package", "zmq-rdma-cli")
+    assert sum(int(n) for n in re.findall(r"test result: ok\. (\d+) passed", said)) > 0, "no test ran"
+
+
+@test(bound=900)
 def clippy():
     """Clippy finds nothing."""
     if linter("clippy"):
-        cargo("clippy", "--locked", "--all-targets", "--", "-D", "warnings")
+        cargo("clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings")
 
 
 @test()
 def rust_format():
     """The Rust code is formatted."""
     if linter("fmt"):
-        cargo("fmt", "--check")
+        cargo("fmt", "--all", "--check")
 
 
 @test(bound=300)
@@ -94,11 +101,21 @@ def licences():
 @test()
 def third_party():
     """THIRD-PARTY.md names the crates that are linked, and no others."""
-    tree = cargo("tree", "--locked", "-e", "normal,no-proc-macro", "--features", "verbs", "--prefix", "none", "--format", "{p}")
-    linked = {line.split()[0] for line in tree.splitlines() if line} - {"zmq-rdma"}
     with open(os.path.join(ROOT, "THIRD-PARTY.md"), encoding="utf-8") as text:
-        named = set(re.findall(r"^\| ([a-z][\w-]*)(?: \(.*\))? \|", text.read(), re.MULTILINE)) - {"crate"}
-    assert linked and named == linked, f"not named: {linked - named}; named in vain: {named - linked}"
+        library, command = text.read().split("| crate of the command |")
+
+    def linked(package):
+        words = ("--features", "verbs", "-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}")
+        tree = cargo("tree", "--locked", "--package", package, *words)
+        return {line.split()[0] for line in tree.splitlines() if line} - {"zmq-rdma", "zmq-rdma-cli"}
+
+    def check(table, want):
+        named = set(re.findall(r"^\| ([a-z][\w-]*)(?: \(.*\))? \|", table, re.MULTILINE)) - {"crate"}
+        assert want and named == want, f"not named: {want - named}; named in vain: {named - want}"
+
+    ours = linked("zmq-rdma")
+    check(library, ours)
+    check(command, linked("zmq-rdma-cli") - ours)
 
 
 @test()

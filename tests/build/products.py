@@ -70,15 +70,16 @@ def headers():
 
 @test()
 def manual_page():
-    """zmq_rdma(7) is installed, and man can show it."""
-    page = os.path.join(builds.ours(), "share", "man", "man7", "zmq_rdma.7")
-    text = open(page, encoding="utf-8").read()
-    assert ".SH \"NAME\"" in text and "rdma://" in text.replace("\\", "")
+    """zmq_rdma(7) and zmq-rdma(1) are installed, and man can show them."""
+    for name in ("man7/zmq_rdma.7", "man1/zmq-rdma.1"):
+        page = os.path.join(builds.ours(), "share", "man", name)
+        text = open(page, encoding="utf-8").read()
+        assert ".SH \"NAME\"" in text and "rdma://" in text.replace("\\", ""), name
 
 
 @test()
 def nothing_else_is_installed():
-    """Beside stock's files there are the header, the page and what CMake reads, no more."""
+    """Beside stock's files there are the header, the command, the pages and what CMake reads, no more."""
 
     def files(prefix):
         found = glob.glob(os.path.join(prefix, "**"), recursive=True)
@@ -86,9 +87,11 @@ def nothing_else_is_installed():
 
     more = files(builds.ours()) - files(builds.stock())
     assert more == {
+        "bin/zmq-rdma",
         "include/zmq_rdma.h",
         "lib/cmake/ZeroMQ/ZeroMQConfig.cmake",
         "lib/cmake/ZeroMQ/ZeroMQConfigVersion.cmake",
+        "share/man/man1/zmq-rdma.1",
         "share/man/man7/zmq_rdma.7",
     }, sorted(more)
     assert not files(builds.stock()) - files(builds.ours())

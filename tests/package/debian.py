@@ -47,7 +47,7 @@ def take_the_place():
     call([os.path.join(ROOT, "scripts", "package")])
     work = os.environ.get("ZMQ_RDMA_WORK", os.path.join(ROOT, "build"))
     packages = glob.glob(os.path.join(work, "deb", "*.deb"))
-    assert sorted(os.path.basename(path).split("_")[0] for path in packages) == ["libzmq3-rdma-dev", "libzmq5-rdma"]
+    assert sorted(os.path.basename(path).split("_")[0] for path in packages) == ["libzmq3-rdma-dev", "libzmq5-rdma", "zmq-rdma"]
 
     need("debootstrap", "debootstrap")
     uri, release = _mirror()
@@ -67,7 +67,7 @@ def take_the_place():
 
         for gone in ("libzmq5", "libzmq3-dev"):
             assert not _state(root, gone).endswith(" installed"), gone
-        for there in ("libzmq5-rdma", "libzmq3-rdma-dev", "python3-zmq"):
+        for there in ("libzmq5-rdma", "libzmq3-rdma-dev", "zmq-rdma", "python3-zmq"):
             assert _state(root, there) == "install ok installed", there
         _inside(root, "apt-get", "check")
         print("SHOW:", _inside(root, "python3", "/opt/talk.py").strip())
