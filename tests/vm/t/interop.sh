@@ -43,8 +43,8 @@ test_rping_asks_mpa1() { rping_asks mpa1 on 100; }
 patterns="python/patterns python/big/sizes python/big/both_ways python/flow/fan_in python/devices/told"
 
 zmq() { # device of the tests' own process, device of its peers, CRC, which tests if not all
-    lab_siw_variant plain
-    local logs=$LAB_RESULTS/interop-$1-$2-$3
+    lab_siw_variant "${SIW:-plain}"
+    local logs=$LAB_RESULTS/interop-$1-$2-$3-${SIW:-plain}
     export ZT_HOST=$at ZT_SLOW=6 ZT_SIZE_MAX=$((16 << 20))
     export ZMQ_RDMA_DEVICE=$1 ZT_PEER_DEVICE=$2 ZMQ_RDMA_CRC=$3 ZMQ_RDMA_LOG=info
     shift 3
@@ -62,3 +62,7 @@ test_verbs_and_soft() { zmq verbs soft on; }
 test_soft_and_verbs() { zmq soft verbs on; }
 test_verbs_and_soft_no_crc() { zmq verbs soft off python/patterns/push_connects python/big/sizes; }
 test_soft_and_verbs_no_crc() { zmq soft verbs off python/patterns/push_connects python/big/sizes; }
+
+# Between siw and the built-in device MPA revision 1 is spoken as soon as siw dials.
+test_verbs_and_soft_mpa1() { SIW=mpa1 zmq verbs soft on python/patterns/push_connects python/patterns/push_binds; }
+test_soft_and_verbs_mpa1() { SIW=mpa1 zmq soft verbs on python/patterns/push_connects python/patterns/push_binds; }
