@@ -30,6 +30,8 @@ pub enum Death {
     DeviceLoss,
     /// The peer is silent.
     TimedOut,
+    /// The peer was not ready to receive, again and again.
+    NotReady,
 }
 
 impl Death {
@@ -41,6 +43,10 @@ impl Death {
                 code: libc::ENODEV,
             },
             Death::TimedOut => Error::TimedOut,
+            Death::NotReady => Error::Device {
+                op: "SEND to a peer that is not ready",
+                code: libc::EIO,
+            },
         }
     }
 }
@@ -54,6 +60,10 @@ pub struct Plan {
     pub delay: PerMille,
     /// A poll, or `Sent`, tells less than there is.
     pub split: PerMille,
+    /// A poll tells nothing of what was sent: completions come behind the peer's grants.
+    pub late_sent: PerMille,
+    /// The peer is not ready for a SEND: it goes some calls later, and all behind it too.
+    pub not_ready: PerMille,
     /// `reserve` has no slot for now.
     pub starve: PerMille,
     /// `post_recvs` posts fewer than asked.
@@ -66,6 +76,8 @@ pub struct Plan {
     pub duplicate: PerMille,
     /// What is done to private data.
     pub private: Private,
+    /// Everything is lost, both ways, after so many calls; only `probe` finds out.
+    pub silence: Option<u32>,
     /// End like this after so many calls.
     pub death: Option<(Death, u32)>,
     /// An `accept` fails with this errno.
