@@ -150,7 +150,7 @@ impl FaultyEndpoint {
         }
         let mut bytes = filled.bytes().to_vec();
         if garbled {
-            self.garble(&mut bytes);
+            self.chance.garble(&mut bytes);
         }
         if truncated {
             let len = self.chance.below(bytes.len());
@@ -162,24 +162,7 @@ impl FaultyEndpoint {
     }
 
     fn spoil(&mut self, private: PrivateData) -> PrivateData {
-        let mut bytes = private.0;
-        match self.plan.private {
-            Private::Whole => {}
-            Private::Short(len) => bytes.truncate(len),
-            Private::Padded(len) => bytes.resize(len.max(bytes.len()), 0),
-            Private::Garbled => self.garble(&mut bytes),
-        }
-        PrivateData(bytes)
-    }
-
-    fn garble(&mut self, bytes: &mut [u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        for _ in 0..1 + self.chance.below(3) {
-            let at = self.chance.below(bytes.len());
-            bytes[at] ^= 1 << self.chance.below(8);
-        }
+        PrivateData(self.plan.private.spoil(private.0, &mut self.chance))
     }
 
     /// Tell some of what is owed. The two kinds have no order between them.

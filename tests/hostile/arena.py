@@ -24,8 +24,8 @@ def server(options):
         name, *parts = router.recv_multipart()
         if parts == [b"flood"]:
             # The router drops what is over the mark.
-            for _ in range(2000):
-                router.send_multipart([name, bytes(10000)])
+            for _ in range(10000):
+                router.send_multipart([name, bytes(2000)])
         elif parts == [b"end"]:
             router.close(300)
             ctx.term()
@@ -64,7 +64,8 @@ class Arena:
     """The server under attack."""
 
     def __init__(self, **options):
-        options.setdefault("SNDHWM", 20)
+        # Well above what the good one has under way: a ROUTER drops what is over its mark.
+        options.setdefault("SNDHWM", 200)
         options.setdefault("RCVHWM", 20)
         log = os.path.join(os.environ["ZT_LOGS"], "server.log")
         os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)

@@ -131,29 +131,52 @@ def gssapi():
     realm.end()
 
 
-@test(bound=120)
-def gssapi_denied():
-    """A principal that the handler turns away learns of it, and does not come back in a hot loop."""
-    realm = Realm()
+def _denied(scheme):
+    """What a server and its handler make of a principal that the handler turns away."""
     with context() as ctx:
         zap = Zap(ctx, lambda request: request[6] == CLIENT.encode())
         rep = _server(ctx, ZAP_DOMAIN=b"house")
         watch = Monitor(rep)
-        endpoint = bound(rep)
-        other, good = _client(ctx, OTHER, RECONNECT_IVL=200), _client(ctx, CLIENT)
-        at_other = Monitor(other)
+        endpoint = bound(rep, f"{scheme}://{zt.HOST}:*")
+        other = _client(ctx, OTHER, RECONNECT_IVL=200)
         other.connect(endpoint)
         other.send(b"let me in")
-        assert watch.until("HANDSHAKE_FAILED_AUTH")[-1][1] == 400
+        told = watch.until("HANDSHAKE_FAILED_AUTH")[-1][:2]
+        let_in = bool(rep.poll(1000))
+        asked = len(zap.requests)
+        zap.stop()
+        return told, let_in, asked
+
+
+@test(bound=120)
+def gssapi_denied():
+    """A principal that ZAP turns away fares as over tcp. (There too libzmq tells of the denial, and lets it in.)"""
+    realm = Realm()
+    tcp, ours = zt.both(_denied)
+    realm.end()
+    assert tcp == ours, f"{ours}, but over tcp {tcp}"
+    assert ours[0] == ("HANDSHAKE_FAILED_AUTH", 400) and ours[2] == 1
+
+
+@test(bound=120)
+def gssapi_without_a_ticket():
+    """A client that gets no ticket for its server stays out, tries again at its interval, and disturbs nobody."""
+    realm = Realm()
+    with context() as ctx:
+        zap = Zap(ctx, lambda request: True)
+        rep = _server(ctx, ZAP_DOMAIN=b"house", HANDSHAKE_IVL=300)
+        watch = Monitor(rep)
+        endpoint = bound(rep)
+        lost, good = _client(ctx, OTHER, RECONNECT_IVL=100, HANDSHAKE_IVL=300), _client(ctx, CLIENT)
+        lost.setsockopt(zmq.GSSAPI_SERVICE_PRINCIPAL, f"nobody@{REALM}".encode())
+        lost.connect(endpoint)
+        watch.until("ACCEPTED")
+        begun, again = time.monotonic(), 0
+        while again < 5 and (event := watch.next(2)):
+            again += event[0] == "ACCEPTED"
+        assert not again or (time.monotonic() - begun) / again >= 0.1, f"{again} times: a hot loop"
         good.connect(endpoint)
         good.send(b"and me")
         assert rep.recv() == b"and me"
-        at_other.until("DISCONNECTED", "HANDSHAKE_FAILED_AUTH", "HANDSHAKE_FAILED_NO_DETAIL")
-        seen = []
-        while event := at_other.next(0.5):
-            seen.append(event[0])
-            assert len(seen) < 12, f"a hot loop: {seen}"
-        assert not rep.poll(0), "the denied one's message came through"
-        assert len(zap.requests) < 6, f"asked {len(zap.requests)} times"
         zap.stop()
     realm.end()

@@ -278,6 +278,53 @@ def row_05_unread_and_abandoned():
                 print(how, count, wait, flush=True)
 
 
+def half_way(endpoint):
+    """Sends messages of many parts to a reader that does not read, and reads none itself."""
+    with context() as ctx:
+        dealer = sock(ctx, zmq.DEALER, SNDHWM=3, RCVHWM=1, RCVBUF=1, SNDBUF=1, SNDTIMEO=300)
+        dealer.connect(endpoint)
+        try:
+            while True:
+                dealer.send_multipart([bytes(60)] * 40)
+        except zmq.Again:
+            pass
+        say("full")
+        ask()
+
+
+@test()
+def row_05_half_a_message():
+    """A socket that has sent half a message and reads none, whose peer is killed before or after, is closed
+    or disconnected in every way: it ends."""
+    # Over tcp, stock libzmq waits for ever.
+    for how in ("close",) if zt.SCHEME == "tcp" else ("close", "linger", "unbind"):
+        for killed_first in (True, False):
+            ctx = zmq.Context()
+            dealer = sock(ctx, zmq.DEALER, SNDHWM=3, RCVHWM=1, RCVBUF=1, SNDBUF=1, SNDTIMEO=300)
+            endpoint = bound(dealer)
+            peer = Peer(half_way, endpoint)
+            assert peer.hear() == "full"
+            try:
+                while True:
+                    dealer.send_multipart([bytes(60)] * 40)
+            except zmq.Again:
+                pass
+            watch = Monitor(dealer)
+            if killed_first:
+                peer.kill()
+                watch.next(0.1)
+            if how == "unbind":
+                dealer.unbind(endpoint)
+            if not killed_first:
+                peer.kill()
+                watch.next(0.1)
+            dealer.disable_monitor()
+            watch.socket.close(0)
+            dealer.close(0 if how == "close" else -1)
+            ctx.term()
+            print(how, killed_first, flush=True)
+
+
 def stalled(kind):
     """Binds and never reads."""
     with context() as ctx:

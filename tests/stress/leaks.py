@@ -80,7 +80,7 @@ def row_06_connects():
             assert pull.recv().startswith(b"%d" % number)
             push.close(0 if number % 2 else None)
 
-        flat(cycle, 10000, 500, 4096)
+        flat(cycle, 10000, 1500, 6144)
 
 
 @test(bound=150)

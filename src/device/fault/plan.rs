@@ -21,6 +21,18 @@ pub enum Private {
     Garbled,
 }
 
+impl Private {
+    pub(super) fn spoil(self, mut bytes: Vec<u8>, chance: &mut Chance) -> Vec<u8> {
+        match self {
+            Private::Whole => {}
+            Private::Short(len) => bytes.truncate(len),
+            Private::Padded(len) => bytes.resize(len.max(bytes.len()), 0),
+            Private::Garbled => chance.garble(&mut bytes),
+        }
+        bytes
+    }
+}
+
 /// How an endpoint ends before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
@@ -116,6 +128,17 @@ impl Chance {
     pub fn hits(&mut self, often: PerMille) -> bool {
         // Never asked, never drawn: a plan that does nothing disturbs no other.
         often.0 > 0 && self.next() % 1000 < u64::from(often.0)
+    }
+
+    /// Flip one to three bits.
+    pub fn garble(&mut self, bytes: &mut [u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        for _ in 0..1 + self.below(3) {
+            let at = self.below(bytes.len());
+            bytes[at] ^= 1 << self.below(8);
+        }
     }
 
     /// 0 to `n - 1`.
