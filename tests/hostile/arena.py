@@ -70,7 +70,7 @@ class Arena:
         log = os.path.join(os.environ["ZT_LOGS"], "server.log")
         os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)
         self.log = log
-        self.peer = Peer(server, options, env={"ZMQ_RDMA_LOG": "error"}, stderr=log)
+        self.peer = Peer(server, options, env={"ZMQ_RDMA_LOG": "error", "ZMQ_RDMA_DEVICE": "soft"}, stderr=log)
         self.endpoint = self.peer.hear()
         self.good = Peer(talker, self.endpoint)
         self.echoes = 0
