@@ -52,8 +52,8 @@ class Port:
 class Player:
     """A side of a case, in one thread."""
 
-    def __init__(self, ctx, case, side):
-        self.case, self.side, self.ctx = case, side, ctx
+    def __init__(self, ctx, case, side, life=0):
+        self.case, self.side, self.ctx, self.life = case, side, ctx, life
         self.kind = kind_of(case, side)
         self.binds = case["binder"] == side
         self.phase = 0
@@ -77,7 +77,8 @@ class Player:
         if self.kind == "SUB":
             socket.setsockopt(zmq.SUBSCRIBE, b"")
         if self._other_routes():
-            socket.setsockopt(zmq.IDENTITY, b"%d" % index)
+            # A router turns away a second peer of one name while it has something left of the first.
+            socket.setsockopt(zmq.IDENTITY, b"%d%d" % (self.life, index))
         return socket
 
     def _other_routes(self):
@@ -133,7 +134,7 @@ class Player:
             port.outs[()] = Out(self.case, f"{self.side}{self.phase}.0", self.count())
         elif self.count():
             for route in self.known:
-                port.outs[(route,)] = Out(self.case, f"{self.side}{self.phase}.{route.decode()}", self.count())
+                port.outs[(route,)] = Out(self.case, f"{self.side}{self.phase}.{route[1:].decode()}", self.count())
 
     def _take(self, port):
         parts = port.socket.recv_multipart(zmq.DONTWAIT)

@@ -29,7 +29,7 @@ def worker():
 
 
 def _play(case, phase, endpoint):
-    player = Player(zmq.Context(), case, "B")
+    player = Player(zmq.Context(), case, "B", phase)
     at = player.start(endpoint)
     if phase:
         player.begin(phase)
