@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MPL-2.0
 """One side of a case: its sockets, what each sends, what each has received."""
 
+import time
+
 import zmq
 
+import zt
 from case import kind_of
 from stream import In, Out
 from zt.sock import Monitor, bound, sock
@@ -184,10 +187,18 @@ class Player:
         return any(one not in events for one, _ in ready)
 
     def run(self, until, **how):
-        """Go on until `until()`."""
+        """Go on until `until()`; if nothing moves for long, say where it stands."""
+        moved = time.monotonic()
         while not until():
-            if not self.step(**how):
+            if self.step(**how):
+                moved = time.monotonic()
+            else:
                 self.wait(50, **how)
+            assert time.monotonic() - moved < zt.WAIT * 0.8, f"stuck: {self}"
+
+    def __str__(self):
+        got = [{name: (len(numbers), numbers[-1]) for name, numbers in seen.items()} for seen in self.seen()]
+        return f"{self.side}{self.phase} has sent {self.sent()}, and received (how many, last) {got}"
 
     def idle(self):
         """Go on until there is nothing to do for a moment."""
