@@ -122,9 +122,18 @@ impl Scene {
                 Err(Error::Again) => {}
                 Err(why) => return Err(why),
             }
-            let n = wait(&[dial.ready().unwrap(), theirs.link.ready()], 10_000);
-            assert!(n > 0, "the handshake stalls");
+            let ready = [
+                dial.ready().unwrap(),
+                theirs.link.ready(),
+                self.listener.ready(),
+            ];
+            assert!(wait(&ready, 10_000) > 0, "the handshake stalls");
             theirs.step();
+            // A dial that was cut off without a word tries once more, in the older
+            // revision of MPA.
+            if theirs.dead() {
+                drop(self.listener.accept());
+            }
         }
     }
 }
