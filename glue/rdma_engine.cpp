@@ -231,8 +231,27 @@ template <class Base> bool zmq::rdma_engine_t<Base>::advance (int state_)
         _polling_in = !_input_stopped;
         state_ = push_out ();
     }
+    if (is_over (state_)) {
+        errno = ECONNRESET;
+        error (i_engine::connection_error);
+        return false;
+    }
     poll (state_);
     return true;
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::is_over (int state_)
+{
+    //  What is still to be read nobody will read, and nothing more can be sent:
+    //  not even the end of the pipe would be noticed.
+    return _input_stopped && (state_ & (ZMQ_RDMA_DEAD | ZMQ_RDMA_PEER_SHUT))
+           && this->session ()->is_closing ();
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::session_closing ()
+{
+    if (_input_stopped)
+        advance (push_out ());
 }
 
 template <class Base> bool zmq::rdma_engine_t<Base>::restart_input ()
@@ -405,7 +424,7 @@ template <class Base> void zmq::rdma_engine_t<Base>::timer_event (int id_)
     if (gone)
         return;
     _gone = NULL;
-    poll (push_out ());
+    advance (push_out ());
 }
 
 template class zmq::rdma_engine_t<zmq::zmtp_engine_t>;

@@ -40,6 +40,7 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
                zmq::session_base_t *session_) ZMQ_OVERRIDE;
     void terminate () ZMQ_OVERRIDE;
     bool restart_input () ZMQ_OVERRIDE;
+    void session_closing () ZMQ_OVERRIDE;
 
     //  i_poll_events interface implementation.
     void in_event () ZMQ_OVERRIDE;
@@ -89,6 +90,9 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
 
     //  Fills one buffer; returns how many bytes there were.
     size_t encode (unsigned char *data_, size_t size_);
+
+    //  The socket is closing, and all that is left cannot be done.
+    bool is_over (int state_);
 
     //  Polls for what the link and the session can use now.
     void poll (int state_);

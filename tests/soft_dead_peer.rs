@@ -81,7 +81,7 @@ fn pair() -> (Endpoint, Endpoint) {
 }
 
 #[test]
-fn an_idle_link_to_a_dead_peer_ends_by_itself() {
+fn row_21_an_idle_link_to_a_dead_peer_ends_by_itself() {
     if !alone() {
         return;
     }
@@ -92,7 +92,7 @@ fn an_idle_link_to_a_dead_peer_ends_by_itself() {
 }
 
 #[test]
-fn a_peer_that_owes_an_acknowledgement_is_found_by_the_probe() {
+fn row_26_a_peer_that_owes_an_acknowledgement_is_found_by_the_probe() {
     if !alone() {
         return;
     }

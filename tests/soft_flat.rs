@@ -107,14 +107,14 @@ fn resident() -> usize {
 }
 
 #[test]
-fn a_thousand_connections_leave_nothing() {
+fn row_06_ten_thousand_connections_leave_nothing() {
     let _turn = my_turn();
     let mut listener = listener();
     for _ in 0..100 {
         live_and_die(&mut listener);
     }
     let before = (open_descriptors(), resident());
-    for _ in 0..1000 {
+    for _ in 0..10_000 {
         live_and_die(&mut listener);
     }
     assert_eq!(open_descriptors(), before.0);

@@ -263,7 +263,10 @@ extern "C" fn dial_step(dial: *mut Dial, link: *mut *mut Link) -> i32 {
             return -libc::EFAULT;
         }
         match dialing.dial.step() {
-            Ok(made) => put(link, Handle::give(Live::dialed(made)).cast()),
+            Ok(made) => {
+                report::dialed(&dialing.to, dialing.dial.times());
+                put(link, Handle::give(Live::dialed(made)).cast())
+            }
             Err(Error::Again) => -libc::EINPROGRESS,
             Err(error) => {
                 report::dial_failed(&dialing.to, &error);

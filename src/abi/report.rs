@@ -3,10 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Once;
+use std::time::Duration;
 
 use super::log::{line, line_of, Level};
 use super::types::*;
 use crate::error::{AddressFault, Error};
+use crate::stream::dial::Times;
 use crate::stream::link::Link as StreamLink;
 use crate::stream::tally;
 
@@ -130,6 +132,15 @@ pub fn accept_failed(at: SocketAddr, error: &Error) {
             format!("cannot accept at rdma://{at}: {}", advice(error))
         });
     }
+}
+
+/// A connection was made, and how long its parts took.
+pub fn dialed(to: &str, times: Times) {
+    line(Level::Debug, || {
+        let ms = |part: Duration| part.as_secs_f64() * 1000.0;
+        let (name, peer) = (ms(times.resolving), ms(times.connecting));
+        format!("connected to rdma://{to}: {name:.1} ms for the name, {peer:.1} ms for the peer")
+    });
 }
 
 /// A connection could not be made; libzmq will try again.

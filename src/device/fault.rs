@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MPL-2.0
 //! A device that misbehaves on purpose, as a real one could: it wraps any
-//! endpoint or listener and delays, splits, reorders what has no order, starves, spoils and
-//! kills. Seeded: the same seed over the same calls does the same. For tests.
+//! endpoint or listener and delays, splits, reorders what has no order, starves, spoils,
+//! loses and kills. Seeded: the same seed over the same calls does the same. For tests.
 //!
 //! Nothing that is held back stays silent: as long as the wrapper owes
 //! something, it also waits for the descriptor to be writable, as a soft one is.
 
+mod listener;
+mod outgoing;
 mod plan;
 
 use std::collections::VecDeque;
@@ -13,9 +15,11 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::region::{Filled, Free, Slab, Unregistered};
-use super::{Caps, Endpoint, Event, Kind, Listener, PrivateData, Ready, Remote};
+use super::{Caps, Endpoint, Event, Kind, PrivateData, Ready, Remote};
 use crate::error::{Error, Result};
 
+pub use listener::FaultyListener;
+use outgoing::Outgoing;
 use plan::Chance;
 pub use plan::{Death, PerMille, Plan, Private};
 
@@ -33,6 +37,8 @@ pub struct FaultyEndpoint {
     /// Of what came, in order.
     came: VecDeque<Event>,
     starved: bool,
+    outgoing: Outgoing,
+    probes: u32,
 }
 
 impl FaultyEndpoint {
@@ -48,6 +54,8 @@ impl FaultyEndpoint {
             sent: VecDeque::new(),
             came: VecDeque::new(),
             starved: false,
+            outgoing: Outgoing::default(),
+            probes: 0,
         }
     }
 
@@ -56,13 +64,51 @@ impl FaultyEndpoint {
         self.calls = self.calls.saturating_add(1);
         if let (None, Some((death, after))) = (&self.dead, self.plan.death) {
             if self.calls > after {
-                self.inner.abort();
-                self.sent.clear();
-                self.came.clear();
-                self.dead = Some(death.error());
+                self.die(death.error());
             }
         }
         self.dead.clone().map_or(Ok(()), Err)
+    }
+
+    fn die(&mut self, why: Error) {
+        self.inner.abort();
+        self.sent.clear();
+        self.came.clear();
+        self.outgoing.all();
+        self.dead.get_or_insert(why);
+    }
+
+    /// Nothing gets through any more, and nobody says so.
+    fn silent(&self) -> bool {
+        self.plan.silence.is_some_and(|after| self.calls > after)
+    }
+
+    /// One more SEND, unless the queue is full: that is the caller's miscount.
+    fn count(&mut self) -> Result<()> {
+        if self.outgoing.count(self.inner.caps().send_depth) {
+            return Ok(());
+        }
+        Err(Error::Device {
+            op: "post_send",
+            code: libc::ENOMEM,
+        })
+    }
+
+    /// Whether this SEND has to wait.
+    fn must_wait(&mut self) -> bool {
+        self.outgoing.is_waiting() || self.chance.hits(self.plan.not_ready)
+    }
+
+    fn send_again(&mut self) -> Result<()> {
+        for (slot, len) in self.outgoing.due() {
+            self.inner.post_send(slot, len)?;
+        }
+        Ok(())
+    }
+
+    fn flush_inner(&mut self) -> Result<u16> {
+        self.send_again()?;
+        self.inner.flush()
     }
 
     fn take_in(&mut self, event: Event) {
@@ -104,7 +150,7 @@ impl FaultyEndpoint {
         }
         let mut bytes = filled.bytes().to_vec();
         if garbled {
-            self.garble(&mut bytes);
+            self.chance.garble(&mut bytes);
         }
         if truncated {
             let len = self.chance.below(bytes.len());
@@ -116,35 +162,28 @@ impl FaultyEndpoint {
     }
 
     fn spoil(&mut self, private: PrivateData) -> PrivateData {
-        let mut bytes = private.0;
-        match self.plan.private {
-            Private::Whole => {}
-            Private::Short(len) => bytes.truncate(len),
-            Private::Padded(len) => bytes.resize(len.max(bytes.len()), 0),
-            Private::Garbled => self.garble(&mut bytes),
-        }
-        PrivateData(bytes)
-    }
-
-    fn garble(&mut self, bytes: &mut [u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        for _ in 0..1 + self.chance.below(3) {
-            let at = self.chance.below(bytes.len());
-            bytes[at] ^= 1 << self.chance.below(8);
-        }
+        PrivateData(self.plan.private.spoil(private.0, &mut self.chance))
     }
 
     /// Tell some of what is owed. The two kinds have no order between them.
     fn release(&mut self, events: &mut Vec<Event>) {
-        let sent = self.how_many(self.sent.len());
+        let late = self.chance.hits(self.plan.late_sent);
+        let sent = if late {
+            0
+        } else {
+            self.how_many(self.sent.len())
+        };
         let came = self.how_many(self.came.len());
         let came_first = self.plan.delay.0 > 0 && self.chance.below(2) == 0;
         if came_first {
             self.release_came(came, events);
         }
-        events.extend(self.sent.drain(..sent));
+        for event in self.sent.drain(..sent) {
+            if let Event::Sent(n) = event {
+                self.outgoing.complete(n);
+            }
+            events.push(event);
+        }
         if !came_first {
             self.release_came(came, events);
         }
@@ -186,7 +225,8 @@ impl FaultyEndpoint {
 
     fn owes(&self) -> bool {
         let events = !self.sent.is_empty() || !self.came.is_empty();
-        events || self.starved || self.end.is_some() || self.dead.is_some()
+        let waiting = self.starved || self.outgoing.is_waiting();
+        events || waiting || self.end.is_some() || self.dead.is_some()
     }
 }
 
@@ -214,7 +254,7 @@ impl Endpoint for FaultyEndpoint {
     fn ready(&self) -> Ready {
         let ready = self.inner.ready();
         Ready {
-            write: ready.write || self.owes(),
+            write: (ready.write || self.owes()) && !(self.silent() && self.dead.is_none()),
             ..ready
         }
     }
@@ -260,6 +300,15 @@ impl Endpoint for FaultyEndpoint {
 
     fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
         self.call()?;
+        self.count()?;
+        if self.silent() {
+            return Ok(());
+        }
+        if self.must_wait() {
+            let retry = 1 + self.chance.below(8);
+            self.outgoing.hold(slot, len, retry);
+            return Ok(());
+        }
         let posted = self.inner.post_send(slot, len);
         self.before_its_end(posted, ())
     }
@@ -267,12 +316,20 @@ impl Endpoint for FaultyEndpoint {
     #[allow(unsafe_code)]
     unsafe fn post_gather(
         &mut self,
-        slot: Free,
+        mut slot: Free,
         len: usize,
         body: *const u8,
         body_len: usize,
     ) -> Result<()> {
+        if self.plan.not_ready.0 > 0 || self.plan.silence.is_some() {
+            // It may wait: copied, so that nothing of the caller's is held.
+            // SAFETY: readable, as the caller promises.
+            let bytes = unsafe { std::slice::from_raw_parts(body, body_len) };
+            slot.write(len, bytes);
+            return self.post_send(slot, len + body_len);
+        }
         self.call()?;
+        self.count()?;
         // SAFETY: handed on to the caller, whose need is the same.
         let posted = unsafe { self.inner.post_gather(slot, len, body, body_len) };
         self.before_its_end(posted, ())
@@ -280,13 +337,20 @@ impl Endpoint for FaultyEndpoint {
 
     fn flush(&mut self) -> Result<u16> {
         self.call()?;
-        let done = self.inner.flush();
+        if self.silent() {
+            return Ok(0);
+        }
+        let done = self.flush_inner();
         let done = self.before_its_end(done, 0)?;
         // The oldest are reported first, and later is as good as now.
-        if done > 0 && (!self.sent.is_empty() || self.chance.hits(self.plan.delay)) {
+        let later = |chance: &mut Chance, plan: &Plan| {
+            chance.hits(plan.delay) || chance.hits(plan.late_sent)
+        };
+        if done > 0 && (!self.sent.is_empty() || later(&mut self.chance, &self.plan)) {
             self.take_in_sent(done);
             return Ok(0);
         }
+        self.outgoing.complete(done);
         Ok(done)
     }
 
@@ -311,6 +375,16 @@ impl Endpoint for FaultyEndpoint {
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         self.call()?;
         self.starved = false;
+        if self.silent() {
+            return Ok(());
+        }
+        if self.outgoing.is_waiting() {
+            let done = self.flush_inner();
+            let done = self.before_its_end(done, 0)?;
+            if done > 0 {
+                self.take_in_sent(done);
+            }
+        }
         if self.end.is_none() {
             let mut fresh = Vec::new();
             let polled = self.inner.poll(&mut fresh);
@@ -332,63 +406,29 @@ impl Endpoint for FaultyEndpoint {
 
     fn probe(&mut self, now: Instant) -> Result<()> {
         self.call()?;
+        if self.silent() {
+            self.probes += 1;
+            if self.probes > 1 {
+                self.die(Error::TimedOut);
+                return Err(Error::TimedOut);
+            }
+            return Ok(());
+        }
         let probed = self.inner.probe(now);
         self.before_its_end(probed, ())
     }
 
     fn abort(&mut self) {
-        self.inner.abort();
-        self.sent.clear();
-        self.came.clear();
-        self.dead.get_or_insert(Error::Closed);
+        self.die(Error::Closed);
     }
 
     fn disconnect(&mut self) -> Result<()> {
         self.call()?;
-        let done = self.inner.disconnect();
+        let waiting = self.outgoing.all();
+        let mut left = waiting.into_iter();
+        let sent = left.try_for_each(|(slot, len)| self.inner.post_send(slot, len));
+        let done = sent.and_then(|()| self.inner.disconnect());
         self.before_its_end(done, ())
-    }
-}
-
-/// A listener whose endpoints misbehave, each by a seed of its own.
-pub struct FaultyListener {
-    inner: Box<dyn Listener>,
-    plan: Plan,
-    chance: Chance,
-}
-
-impl FaultyListener {
-    /// Wrap `inner`.
-    pub fn new(inner: Box<dyn Listener>, plan: Plan) -> FaultyListener {
-        FaultyListener {
-            inner,
-            plan,
-            chance: Chance(plan.seed),
-        }
-    }
-}
-
-impl Listener for FaultyListener {
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
-
-    fn ready(&self) -> Ready {
-        self.inner.ready()
-    }
-
-    fn accept(&mut self) -> Result<Box<dyn Endpoint>> {
-        if let Some((often, code)) = self.plan.accept_fails {
-            if self.chance.hits(often) {
-                return Err(Error::Device { op: "accept", code });
-            }
-        }
-        let inner = self.inner.accept()?;
-        let plan = Plan {
-            seed: self.chance.next(),
-            ..self.plan
-        };
-        Ok(Box::new(FaultyEndpoint::new(inner, plan)))
     }
 }
 

@@ -8,6 +8,7 @@
 //! returns, the readiness descriptor will report whatever happens next, so a
 //! caller that handles all events of one `poll` may sleep on the descriptor.
 
+pub mod armed;
 #[cfg(feature = "verbs")]
 mod auto;
 pub mod fault;

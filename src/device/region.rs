@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slab_never_grows_past_its_cap() {
+    fn row_29_a_slab_never_grows_past_its_cap() {
         let slab = Slab::new(100, 4, PAGE, Box::new(Unregistered));
         let held: Vec<_> = (0..4).map(|_| slab.take().unwrap().unwrap()).collect();
         assert!(slab.take().unwrap().is_none());

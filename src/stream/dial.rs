@@ -3,6 +3,7 @@
 //! read the peer's reply. Becomes a [`Link`] only when the peer has agreed.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use super::link::Link;
 use super::resolve::{numeric, Lookup};
@@ -32,6 +33,15 @@ pub enum Stage {
     Over,
 }
 
+/// How long each part of a dial took, or has taken so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// Looking up the name.
+    pub resolving: Duration,
+    /// Connecting, and hearing that the peer agrees.
+    pub connecting: Duration,
+}
+
 /// A connection being made.
 pub struct Dial {
     phase: Phase,
@@ -40,6 +50,9 @@ pub struct Dial {
     source: Option<SocketAddr>,
     /// How it went is in the books.
     counted: bool,
+    times: Times,
+    /// When the present part began.
+    since: Instant,
 }
 
 impl Drop for Dial {
@@ -65,6 +78,8 @@ impl Dial {
             sizes,
             source,
             counted: false,
+            times: Times::default(),
+            since: Instant::now(),
         };
         match numeric(host, port, ipv6) {
             Some(to) => dial.connect(to)?,
@@ -80,6 +95,17 @@ impl Dial {
             Phase::Connecting(_) => Stage::Connecting,
             Phase::Failed(..) | Phase::Spent => Stage::Over,
         }
+    }
+
+    /// How long its parts took.
+    pub fn times(&self) -> Times {
+        let mut times = self.times;
+        match &self.phase {
+            Phase::Resolving(_) => times.resolving = self.since.elapsed(),
+            Phase::Connecting(_) | Phase::Failed(..) => times.connecting = self.since.elapsed(),
+            Phase::Spent => {}
+        }
+        times
     }
 
     /// What to watch; may change with each step.
@@ -115,6 +141,8 @@ impl Dial {
     fn go_on(&mut self) -> Result<Link> {
         if let Phase::Resolving(lookup) = &mut self.phase {
             let to = lookup.poll()?;
+            self.times.resolving = self.since.elapsed();
+            self.since = Instant::now();
             // The caller sees that the stage has changed before the next step.
             self.connect(to)?;
             return Err(Error::Again);
@@ -144,6 +172,7 @@ impl Dial {
             _ => return Err(Error::Malformed("the peer spoke before it agreed")),
         };
         let terms = negotiate::conclude(&private.0, self.sizes.offer)?;
+        self.times.connecting = self.since.elapsed();
         let Phase::Connecting(endpoint) = std::mem::replace(&mut self.phase, Phase::Spent) else {
             return Err(Error::Misuse("step of a dial that is over"));
         };

@@ -3,6 +3,8 @@
 //! the test says so, and a SEND that finds no posted receive fails the test,
 //! as RNR would. Schedules are drawn from seeds.
 
+mod rows;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_ignored_and_every_cut_refused() {
+    fn row_38_padding_is_ignored_and_every_cut_refused() {
         let mut padded = REQUEST.to_vec();
         padded.extend([0xee; 36]);
         assert_eq!(Hello::decode(&padded).unwrap(), Hello::Request(OFFER));

@@ -100,7 +100,7 @@ def poor_server(limit):
 
 
 @test(bound=90)
-def out_of_descriptors():
+def row_33_out_of_descriptors():
     """A server without descriptors refuses what is too much, tells it, and serves again when it can."""
     if zt.SCHEME == "tcp":
         return

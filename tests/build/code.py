@@ -42,6 +42,17 @@ def command_tests():
 
 
 @test(bound=900)
+def verbs_tests():
+    """The unit tests of the verbs device that need no device."""
+    finder = os.path.join(ROOT, "scripts", "find-libclang")
+    libclang = builds.run(finder, "15", env={"LIBCLANG_PATH": os.environ.get("LIBCLANG_PATH", "")}).strip()
+    assert libclang, "no libclang up to 15: apt-get install libclang-14-dev"
+    words = ("test", "--locked", "--features", "verbs", "--lib", "device::verbs")
+    said = builds.run("cargo", *words, cwd=ROOT, env={"LIBCLANG_PATH": libclang})
+    assert re.search(r"test result: ok\. [1-9]\d* passed", said), "no test ran"
+
+
+@test(bound=900)
 def clippy():
     """Clippy finds nothing."""
     if linter("clippy"):

@@ -38,6 +38,24 @@ def loads_no_more():
 
 
 @test()
+def row_31_no_memory_hooks():
+    """The library stands between nobody and his memory: it defines none of the allocator's or the
+    kernel's names, and asks the loader for none behind his back."""
+    library = os.path.join(builds.ours(), "lib", "libzmq.so.5")
+    words = {"malloc", "calloc", "realloc", "free", "memalign", "posix_memalign", "aligned_alloc", "valloc", "reallocarray"}
+    words |= {"mmap", "mmap64", "munmap", "mremap", "madvise", "brk", "sbrk", "shmat", "shmdt", "fork", "vfork", "clone"}
+    for where in (library, os.path.join(builds.ours(), "lib", "libzmq.a")):
+        defined = builds.run("nm", *(["-D"] if where == library else []), "--defined-only", where)
+        taken = {line.split()[-1].split("@")[0] for line in defined.splitlines() if len(line.split()) == 3}
+        assert len(taken) > 50 and not words & taken, f"{where} defines {sorted(words & taken)}"
+    wanted = builds.run("nm", "-D", "--undefined-only", library)
+    stock = builds.run("nm", "-D", "--undefined-only", os.path.join(builds.stock(), "lib", "libzmq.so.5"))
+    names = [{line.split()[-1].split("@")[0] for line in text.splitlines()} for text in (wanted, stock)]
+    hooks = {name for name in names[0] - names[1] if re.search(r"_hook$|^dlsym$|^dlvsym$|^userfaultfd$|^mallopt$", name)}
+    assert not hooks - {"dlsym"}, f"it asks for {sorted(hooks)}"
+
+
+@test()
 def nothing_unresolved():
     """Every symbol that the library wants is there at load time."""
     text = builds.run("ldd", "-r", os.path.join(builds.ours(), "lib", "libzmq.so.5"))

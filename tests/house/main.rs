@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MPL-2.0
 //! The rules of the house, read off the text: who may import whom (the table
 //! of docs/design.md), where `unsafe` may stand, what the machines may not
-//! touch, what the manual must say, how long a file may be.
+//! touch, what the manual must say, which report has which test, how long a file may be.
 
 mod imports;
+mod reports;
 
 use std::fs;
 use std::path::{Path, PathBuf};

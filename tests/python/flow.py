@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MPL-2.0
 """High-water marks, stalled readers, fan-in, reconnects: who waits for whom, and that nobody waits for ever."""
 
+import os
+
 import zmq
 
 import zt
@@ -62,6 +64,56 @@ def stalled_both_ways():
             drain(dealer, 31 + round_, theirs)
             assert peer.hear() == "drained"
         peer.tell()
+        peer.result()
+
+
+def resident():
+    """Resident memory of this process, in KiB."""
+    with open("/proc/self/statm", encoding="ascii") as words:
+        return int(words.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+
+def tight(endpoint, rounds):
+    """Mark 1 both ways: fills the other end, and reads only when told."""
+    with context() as ctx:
+        dealer = sock(ctx, zmq.DEALER, SNDHWM=1, RCVHWM=1)
+        dealer.connect(endpoint)
+        dealer.send(b"connected")
+        for round_ in range(rounds):
+            say(fill(dealer, 300 + round_))
+            drain(dealer, *ask())
+            say(resident())
+        ask()
+        # With the stream stalled both ways again, this side closes: FIN passes, and what it sent arrives.
+        dealer.close(-1)
+        ctx.term()
+        say("closed")
+
+
+@test(bound=180)
+def stalled_at_mark_one():
+    """Both readers stall at mark 1 while both send, again and again: nobody is stuck, memory stays where
+    it was, and a close gets through the stall."""
+    rounds = 8
+    with context() as ctx:
+        dealer = sock(ctx, zmq.DEALER, SNDHWM=1, RCVHWM=1)
+        peer = Peer(tight, bound(dealer), rounds)
+        assert dealer.recv() == b"connected"
+        here, there = [], []
+        for round_ in range(rounds):
+            mine = fill(dealer, 400 + round_)
+            theirs = peer.hear()
+            peer.tell([400 + round_, mine])
+            drain(dealer, 300 + round_, theirs)
+            there.append(peer.hear())
+            here.append(resident())
+        print(f"SHOW: resident after each stall: {here} here, {there} KiB there")
+        for side in (here, there):
+            # The first rounds make what is kept; one direction holds a window and the kernel's buffers.
+            assert max(side[2:]) - max(side[:2]) < 4096, f"memory grows: {side}"
+        fill(dealer, 500)
+        peer.tell()
+        assert peer.hear() == "closed"
         peer.result()
 
 

@@ -5,7 +5,6 @@ import zmq
 
 import zt
 from zt import test
-from zt.sock import bound, context, sock
 
 
 @test()
@@ -24,20 +23,3 @@ def has():
     have = {name: bool(zmq.has(name)) for name in ("rdma", "ipc", "curve", "gssapi", "pgm", "norm")}
     assert have.pop("rdma") == (zt.SCHEME == "rdma")
     assert all(have.values()), have
-
-
-@test()
-def fork_leaves_parent_alone():
-    """A forked child that exits at once closes nothing of the parent's."""
-    import os  # pylint: disable=import-outside-toplevel
-
-    with context() as ctx:
-        pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH)
-        push.connect(bound(pull))
-        for number in range(20):
-            push.send(b"%d" % number)
-            child = os.fork()
-            if child == 0:
-                os._exit(0) if number % 2 else os.execv("/bin/true", ["true"])
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            assert pull.recv() == b"%d" % number

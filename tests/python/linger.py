@@ -15,7 +15,7 @@ import zmq
 import zt
 from zt import test
 from zt.proc import Peer, ask, say
-from zt.sock import bound, context, dead_port, messages, sock
+from zt.sock import Monitor, bound, context, dead_port, messages, sock
 
 SIZES = (0, 1, 5, 30, 250, 256, 1000, 4096, 8000, 8192, 9000, 30000)
 
@@ -241,6 +241,92 @@ def both_close_at_once():
     assert [peer.ended() for peer, _ in peers] == [0] * 5
 
 
+def full_then_told(endpoint, count):
+    """Fills a reader that does not read; leaves as it is told."""
+    ctx = zmq.Context()
+    push = sock(ctx, zmq.PUSH, SNDHWM=0, LINGER=0)
+    push.connect(endpoint)
+    for _ in range(count):
+        push.send(bytes(100))
+    say("sent")
+    if ask() == "close":
+        push.close()
+        ctx.term()
+    os._exit(0)
+
+
+@test()
+def row_05_unread_and_abandoned():
+    """A reader with unread messages whose peer is gone, by whatever way, closes with linger -1: it ends."""
+    for how in ("close", "exit", "kill"):
+        for count in (1, 2000):
+            for wait in (0, 0.1):
+                ctx = zmq.Context()
+                pull = sock(ctx, zmq.PULL, RCVHWM=1, LINGER=-1)
+                peer = Peer(full_then_told, bound(pull), count)
+                assert peer.hear() == "sent"
+                pull.recv()
+                if how == "kill":
+                    peer.kill()
+                else:
+                    peer.tell(how)
+                    peer.ended()
+                # Before or after the I/O thread has seen it.
+                watch = Monitor(pull)
+                watch.next(wait)
+                pull.disable_monitor()
+                watch.socket.close(0)
+                timed_end(ctx, pull)
+                print(how, count, wait, flush=True)
+
+
+def half_way(endpoint):
+    """Sends messages of many parts to a reader that does not read, and reads none itself."""
+    with context() as ctx:
+        dealer = sock(ctx, zmq.DEALER, SNDHWM=3, RCVHWM=1, RCVBUF=1, SNDBUF=1, SNDTIMEO=300)
+        dealer.connect(endpoint)
+        try:
+            while True:
+                dealer.send_multipart([bytes(60)] * 40)
+        except zmq.Again:
+            pass
+        say("full")
+        ask()
+
+
+@test()
+def row_05_half_a_message():
+    """A socket that has sent half a message and reads none, whose peer is killed before or after, is closed
+    or disconnected in every way: it ends."""
+    # Over tcp, stock libzmq waits for ever.
+    for how in ("close",) if zt.SCHEME == "tcp" else ("close", "linger", "unbind"):
+        for killed_first in (True, False):
+            ctx = zmq.Context()
+            dealer = sock(ctx, zmq.DEALER, SNDHWM=3, RCVHWM=1, RCVBUF=1, SNDBUF=1, SNDTIMEO=300)
+            endpoint = bound(dealer)
+            peer = Peer(half_way, endpoint)
+            assert peer.hear() == "full"
+            try:
+                while True:
+                    dealer.send_multipart([bytes(60)] * 40)
+            except zmq.Again:
+                pass
+            watch = Monitor(dealer)
+            if killed_first:
+                peer.kill()
+                watch.next(0.1)
+            if how == "unbind":
+                dealer.unbind(endpoint)
+            if not killed_first:
+                peer.kill()
+                watch.next(0.1)
+            dealer.disable_monitor()
+            watch.socket.close(0)
+            dealer.close(0 if how == "close" else -1)
+            ctx.term()
+            print(how, killed_first, flush=True)
+
+
 def stalled(kind):
     """Binds and never reads."""
     with context() as ctx:
@@ -287,6 +373,11 @@ def _not_reading(_):
     return peer, peer.hear()
 
 
+def _unreachable(_):
+    """An address that the kernel has no way to."""
+    return None, f"{zt.SCHEME}://255.255.255.255:5555"
+
+
 def _nameless(_):
     return None, f"{zt.SCHEME}://no-such-host.invalid:5555"
 
@@ -296,10 +387,10 @@ PATIENCE = 10
 
 
 @test(bound=150)
-def linger_bounds_the_end():
-    """With a peer that is absent, mute, half-open, not reading or nameless, the end takes linger
+def row_05_linger_bounds_the_end():
+    """With a peer that is absent, mute, half-open, not reading, unreachable or nameless, the end takes linger
     and little more; with linger 0 it is immediate."""
-    for case in (_dead, _mute, _full, _not_reading, _nameless):
+    for case in (_dead, _mute, _full, _not_reading, _unreachable, _nameless):
         for linger in (0, 700):
             keep, endpoint = case(None)
             ctx = zmq.Context()

@@ -3,6 +3,7 @@
 what the handler is told about them."""
 
 import threading
+import time
 
 import zmq
 import zmq.utils.z85
@@ -19,9 +20,9 @@ CLIENT_PUBLIC, CLIENT_SECRET = b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", b"D:
 class Zap:
     """A ZAP handler in a thread: says yes to what `judge` likes, keeps the requests."""
 
-    def __init__(self, ctx, judge):
+    def __init__(self, ctx, judge, code=b"400"):
         self.requests = []
-        self._judge = judge
+        self._judge, self._code = judge, code
         self._reply = sock(ctx, zmq.REP)
         self._reply.bind("inproc://zeromq.zap.01")
         self._quit = sock(ctx, zmq.PAIR)
@@ -40,7 +41,7 @@ class Zap:
             self.requests.append(request)
             version, number = request[0], request[1]
             ok = self._judge(request)
-            code, text = (b"200", b"OK") if ok else (b"400", b"no")
+            code, text = (b"200", b"OK") if ok else (self._code, b"no")
             self._reply.send_multipart([version, number, code, text, b"somebody" if ok else b"", b""])
 
     def stop(self):
@@ -154,6 +155,52 @@ def plain_zap():
         denied.result()
         admitted.result()
         zap.stop()
+
+
+def _asked(scheme, code, **options):
+    """How often a denied client of a 100 ms interval comes back, and after how long each time."""
+    with context() as ctx:
+        zap = Zap(ctx, lambda request: False, code)
+        server = {key: value for key, value in options.items() if key in ("PLAIN_SERVER", "CURVE_SERVER", "CURVE_SECRETKEY")}
+        client = {key[7:]: value for key, value in options.items() if key.startswith("client_")}
+        rep = sock(ctx, zmq.REP, ZAP_DOMAIN=b"house", HANDSHAKE_IVL=300, **server)
+        req = sock(ctx, zmq.REQ, RECONNECT_IVL=100, HANDSHAKE_IVL=300, **client)
+        watch = Monitor(rep)
+        endpoint = bound(rep, f"{scheme}://{zt.HOST}:*")
+        req.connect(endpoint)
+        req.send(b"let me in")
+        watch.until("HANDSHAKE_FAILED_AUTH")
+        # Until it has come back ten times, or has stayed away for a second.
+        begun, asked = time.monotonic(), 0
+        while asked < 10 and (event := watch.next(1)):
+            asked += event[0] == "HANDSHAKE_FAILED_AUTH"
+        pace = (time.monotonic() - begun) / asked if asked else None
+        assert all(request[3] == zt.HOST.encode() for request in zap.requests)
+        assert not rep.poll(0)
+        zap.stop()
+    return asked, pace
+
+
+@test(bound=120)
+def denied_is_no_hot_loop():
+    """Denied by each mechanism and with each code, a client comes back at its interval at most."""
+    mechanisms = {
+        "NULL": {},
+        "PLAIN": {"PLAIN_SERVER": 1, "client_PLAIN_USERNAME": b"me", "client_PLAIN_PASSWORD": b"guess"},
+        "CURVE": {
+            "CURVE_SERVER": 1,
+            "CURVE_SECRETKEY": SERVER_SECRET,
+            "client_CURVE_PUBLICKEY": CLIENT_PUBLIC,
+            "client_CURVE_SECRETKEY": CLIENT_SECRET,
+            "client_CURVE_SERVERKEY": SERVER_PUBLIC,
+        },
+    }
+    for name, options in mechanisms.items():
+        for code in (b"300", b"400", b"500"):
+            asked, pace = _asked(zt.SCHEME, code, **options)
+            print(f"{name} {code.decode()}: came back {asked} times, each after {pace} s", flush=True)
+            # It cannot be sooner, however fast or slow the machine is.
+            assert not asked or pace >= 0.1, f"{name} {code.decode()}: a hot loop, {pace} s apart"
 
 
 @test()

@@ -23,12 +23,12 @@ def echo_router(endpoint):
 
 
 @test(bound=120)
-def connect_at_once():
-    """400 sockets of one process connect at once, and each has its answer."""
+def row_39_connect_at_once():
+    """1,000 sockets of one process connect at once, and each has its answer."""
     server = Peer(echo_router, None)
     endpoint = server.hear()
     with context() as ctx:
-        dealers = [sock(ctx, zmq.DEALER) for _ in range(400)]
+        dealers = [sock(ctx, zmq.DEALER) for _ in range(1000)]
         for dealer in dealers:
             dealer.connect(endpoint)
         for number, dealer in enumerate(dealers):

@@ -51,6 +51,12 @@ def test(bound=60, alone=False, needs=None):
     return mark
 
 
+def cases(few, first=1):
+    """The numbers of the cases to run: `few` from `first` on, unless the user said other (tests/run --cases)."""
+    start = int(os.environ.get("ZT_SEED", first))
+    return range(start, start + int(os.environ.get("ZT_CASES", few)))
+
+
 def seconds_left():
     """Until the runner ends this test."""
     end = float(os.environ.get("ZT_END", "0"))

@@ -70,6 +70,10 @@ class Peer:
         """Whether it has said something already (does not wait)."""
         return b"\n" in self._left or bool(select.select([self.process.stdout], [], [], 0)[0])
 
+    def silent(self, seconds):
+        """Whether it says nothing for so long."""
+        return not self._left and not select.select([self.process.stdout], [], [], seconds)[0]
+
     def tell(self, value=None):
         """Say something to the peer."""
         self.process.stdin.write(json.dumps(value).encode() + b"\n")

@@ -21,6 +21,18 @@ pub enum Private {
     Garbled,
 }
 
+impl Private {
+    pub(super) fn spoil(self, mut bytes: Vec<u8>, chance: &mut Chance) -> Vec<u8> {
+        match self {
+            Private::Whole => {}
+            Private::Short(len) => bytes.truncate(len),
+            Private::Padded(len) => bytes.resize(len.max(bytes.len()), 0),
+            Private::Garbled => chance.garble(&mut bytes),
+        }
+        bytes
+    }
+}
+
 /// How an endpoint ends before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
@@ -30,6 +42,8 @@ pub enum Death {
     DeviceLoss,
     /// The peer is silent.
     TimedOut,
+    /// The peer was not ready to receive, again and again.
+    NotReady,
 }
 
 impl Death {
@@ -41,6 +55,10 @@ impl Death {
                 code: libc::ENODEV,
             },
             Death::TimedOut => Error::TimedOut,
+            Death::NotReady => Error::Device {
+                op: "SEND to a peer that is not ready",
+                code: libc::EIO,
+            },
         }
     }
 }
@@ -54,6 +72,10 @@ pub struct Plan {
     pub delay: PerMille,
     /// A poll, or `Sent`, tells less than there is.
     pub split: PerMille,
+    /// A poll tells nothing of what was sent: completions come behind the peer's grants.
+    pub late_sent: PerMille,
+    /// The peer is not ready for a SEND: it goes some calls later, and all behind it too.
+    pub not_ready: PerMille,
     /// `reserve` has no slot for now.
     pub starve: PerMille,
     /// `post_recvs` posts fewer than asked.
@@ -66,6 +88,8 @@ pub struct Plan {
     pub duplicate: PerMille,
     /// What is done to private data.
     pub private: Private,
+    /// Everything is lost, both ways, after so many calls; only `probe` finds out.
+    pub silence: Option<u32>,
     /// End like this after so many calls.
     pub death: Option<(Death, u32)>,
     /// An `accept` fails with this errno.
@@ -104,6 +128,17 @@ impl Chance {
     pub fn hits(&mut self, often: PerMille) -> bool {
         // Never asked, never drawn: a plan that does nothing disturbs no other.
         often.0 > 0 && self.next() % 1000 < u64::from(often.0)
+    }
+
+    /// Flip one to three bits.
+    pub fn garble(&mut self, bytes: &mut [u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        for _ in 0..1 + self.below(3) {
+            let at = self.below(bytes.len());
+            bytes[at] ^= 1 << self.below(8);
+        }
     }
 
     /// 0 to `n - 1`.

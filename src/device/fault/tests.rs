@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 
 use super::*;
-use crate::device::{soft, Options};
+use crate::device::{soft, Listener, Options};
 use crate::os;
 
 /// A device that tells what it was told to tell.

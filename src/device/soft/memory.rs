@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_cap_only_who_has_none_gets_a_send_slot() {
+    fn row_17_at_the_cap_only_who_has_none_gets_a_send_slot() {
         let memory = Memory::new(100, 0, 0, ChunkPool::new(64, 1));
         assert!(memory.send_slot(false).unwrap().is_none());
         assert_eq!(memory.send_slot(true).unwrap().unwrap().capacity(), 100);

@@ -24,6 +24,7 @@ use super::memlock::budget;
 use super::mr::{SlabRegistrar, Use};
 use super::{quirk, sys};
 use crate::device::region::Slab;
+use crate::device::Options;
 use crate::error::{Error, Result};
 
 /// What lies beneath the verbs.
@@ -45,6 +46,24 @@ pub(super) struct Limits {
     /// READs under way, as responder and as initiator.
     pub(super) reads_in: u8,
     pub(super) reads_out: u8,
+}
+
+impl Limits {
+    /// Places of the receive and of the send queue, and of the completion queue of each:
+    /// enough for all that may be posted, or no connection.
+    pub(super) fn places(&self, options: &Options, reads: u32) -> Result<(u32, u32)> {
+        let recvs = u32::from(options.recv_depth);
+        let sends = u32::from(options.send_depth) + reads;
+        if recvs.max(sends) > self.queue {
+            return Err(Error::Limit("work requests of a queue of the RDMA device"));
+        }
+        if recvs.max(sends) > self.completions {
+            return Err(Error::Limit(
+                "entries of a completion queue of the RDMA device",
+            ));
+        }
+        Ok((recvs, sends))
+    }
 }
 
 /// An open device.
@@ -270,5 +289,33 @@ impl Device {
             Slab::new(slot_size, slots, usize::MAX, Box::new(registrar))
         });
         Arc::clone(slab)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_32_a_queue_too_small_for_all_that_may_be_posted_is_refused() {
+        let options = Options {
+            recv_depth: 32,
+            send_depth: 36,
+            ..Options::default()
+        };
+        let all = u32::from(options.send_depth) + 16;
+        let limits = |queue, completions| Limits {
+            queue,
+            completions,
+            reads_in: 1,
+            reads_out: 1,
+        };
+        assert_eq!(limits(all, all).places(&options, 16), Ok((32, all)));
+        for (queue, completions, word) in [(all - 1, all, "work"), (all, all - 1, "completion")] {
+            match limits(queue, completions).places(&options, 16) {
+                Err(Error::Limit(what)) => assert!(what.contains(word), "{what}"),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn three_quarters_of_the_limit_are_ours() {
+    fn row_29_three_quarters_of_the_limit_are_ours() {
         let budget = leaked(Some(8 * MIB), 0);
         let all = budget.lease(6 * MIB).unwrap();
         let Err(Error::Limit(text)) = budget.lease(1) else {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_limit_shrinks_slots_and_windows() {
+    fn row_28_a_small_limit_shrinks_slots_and_windows() {
         let mut options = Options::default();
         leaked(Some(8 * MIB), 0).fit(&mut options);
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_refuses_sets_the_cap() {
+    fn row_28_a_kernel_that_refuses_sets_the_cap() {
         let budget = leaked(None, 0);
         let held = budget.lease(MIB).unwrap();
         assert!(matches!(budget.kernel_refused(), Error::Limit(_)));

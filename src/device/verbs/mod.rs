@@ -103,6 +103,11 @@ pub mod books {
         (taken, cq::ACKS.load(Ordering::Relaxed))
     }
 
+    /// Completions that only a sweep found: see `queues::RESCUES`.
+    pub fn rescues() -> u64 {
+        queues::RESCUES.load(Ordering::Relaxed)
+    }
+
     /// Completions that were of no work request under way.
     pub fn stale() -> u64 {
         queues::STALE.load(Ordering::Relaxed)

@@ -15,6 +15,7 @@ use super::cq::{Completions, Done, Outcome};
 use super::device::Device;
 use super::mr::{Region, Use};
 use super::qp::{Attributes, Kind, Piece, Qp, Work, BATCH};
+use crate::device::armed::{until_armed, Insurance};
 use crate::device::region::{Filled, Free, Posted, Slab};
 use crate::device::{Options, Remote};
 use crate::error::{Error, Result};
@@ -24,6 +25,9 @@ const READS: u16 = 16;
 
 /// Completions that were of no request under way. None, if all devices are sane.
 pub(super) static STALE: AtomicU64 = AtomicU64::new(0);
+/// Completions that nobody would have told us of, had the sweep not looked. None, if
+/// all providers keep their word.
+pub(super) static RESCUES: AtomicU64 = AtomicU64::new(0);
 
 /// What completions told.
 #[derive(Default)]
@@ -58,6 +62,7 @@ struct WaitingRead {
 pub(super) struct Queues {
     qp: Qp,
     completions: Completions,
+    insurance: Insurance,
     recvs: VecDeque<(u32, Posted)>,
     sends: VecDeque<(u32, Entry)>,
     /// Not yet handed to the device: the latest of `sends`.
@@ -83,16 +88,13 @@ impl Queues {
         static GENERATION: AtomicU32 = AtomicU32::new(0);
         let context = device.context();
         context.alive()?;
-        let recvs = u32::from(options.recv_depth);
-        let sends = u32::from(options.send_depth) + u32::from(READS);
-        if recvs.max(sends) > context.limits().queue {
-            return Err(Error::Limit("work requests of a queue of the RDMA device"));
-        }
+        let (recvs, sends) = context.limits().places(options, READS.into())?;
         let completions = Completions::new(context, recvs, sends)?;
         let qp = Qp::create(id, &completions, recvs, sends)?;
         Ok(Queues {
             qp,
             completions,
+            insurance: Insurance::default(),
             recvs: VecDeque::new(),
             sends: VecDeque::new(),
             held: Vec::new(),
@@ -273,16 +275,15 @@ impl Queues {
     /// next finished send too; it always tells of the next receive.
     pub(super) fn poll(&mut self, told: &mut Told, wants_sends: bool) -> Result<()> {
         self.completions.take_events();
-        loop {
-            self.poll_recvs(told)?;
-            self.poll_sends(told)?;
-            let recv = self.completions.recv.arm()?;
-            let send = (wants_sends || self.reads_out > 0) && self.completions.send.arm()?;
-            // What completed before it was armed makes no event.
-            if !recv && !send {
-                break;
-            }
-        }
+        until_armed(
+            self,
+            |q| q.poll_recvs(told).and_then(|()| q.poll_sends(told)),
+            |q| {
+                let recv = q.completions.recv.arm()?;
+                let send = (wants_sends || q.reads_out > 0) && q.completions.send.arm()?;
+                Ok(recv || send)
+            },
+        )?;
         if !self.waiting.is_empty() {
             self.start_reads()?;
         }
@@ -294,6 +295,18 @@ impl Queues {
         self.poll_sends(told)?;
         if arm && self.completions.send.arm()? {
             self.poll_sends(told)?;
+        }
+        Ok(())
+    }
+
+    /// Look for what came in without being asked to: see [`RESCUES`].
+    pub(super) fn sweep(&mut self, told: &mut Told) -> Result<()> {
+        let before = told.received.len();
+        self.poll_recvs(told)?;
+        let (armed, events) = self.completions.recv.told();
+        let found = told.received.len() - before;
+        if self.insurance.on_sweep(armed, found, events) {
+            RESCUES.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -432,3 +445,6 @@ fn or_capped(taken: Result<Option<Free>>) -> Result<Option<Free>> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

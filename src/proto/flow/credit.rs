@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_overtakes_our_completions_does_not_overflow_the_queue() {
+    fn row_16_a_grant_that_overtakes_our_completions_does_not_overflow_the_queue() {
         let mut sender = Sender::new(4, 8);
         for _ in 0..3 {
             sender.on_posted();

@@ -315,6 +315,8 @@ pub fn audit() {
         std::thread::yield_now();
     }
     assert_eq!(verbs::books::stale(), 0, "stale completions");
+    // Row 43 of docs/reports.md.
+    assert_eq!(verbs::books::rescues(), 0, "completions without an event");
 }
 
 /// Bytes that tell where in a stream they belong.

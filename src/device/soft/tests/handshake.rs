@@ -85,7 +85,7 @@ fn a_refusal_carries_its_reason_and_both_ends_end() {
 }
 
 #[test]
-fn private_data_has_a_limit_on_every_device() {
+fn row_38_private_data_has_a_limit_on_every_device() {
     let o = Options::default();
     let mut listener = listener(&o);
     let to = listener.local_addr();

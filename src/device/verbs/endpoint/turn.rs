@@ -210,7 +210,10 @@ impl Endpoint {
     /// The time is `now`: is anything stuck?
     pub(super) fn look_after(&mut self, now: Instant) -> Result<()> {
         self.reap()?;
-        if self.told.sent > 0 {
+        if let Some(queues) = &mut self.queues {
+            queues.sweep(&mut self.told)?;
+        }
+        if self.told.sent > 0 || !self.told.received.is_empty() {
             self.mailbox.poke();
         }
         if self.told.flushed {
