@@ -12,7 +12,7 @@ mod plan;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::region::{Filled, Free, Slab, Unregistered};
 use super::{Caps, Endpoint, Event, Kind, PrivateData, Ready, Remote};
@@ -404,7 +404,7 @@ impl Endpoint for FaultyEndpoint {
         }
     }
 
-    fn probe(&mut self, now: Instant) -> Result<()> {
+    fn probe(&mut self, now: Instant) -> Result<Duration> {
         self.call()?;
         if self.silent() {
             self.probes += 1;
@@ -415,7 +415,7 @@ impl Endpoint for FaultyEndpoint {
             return Ok(());
         }
         let probed = self.inner.probe(now);
-        self.before_its_end(probed, ())
+        self.before_its_end(probed, Duration::MAX)
     }
 
     fn abort(&mut self) {
