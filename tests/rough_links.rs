@@ -125,6 +125,10 @@ impl Scene {
             let n = wait(&[dial.ready().unwrap(), theirs.link.ready()], 10_000);
             assert!(n > 0, "the handshake stalls");
             theirs.step();
+            // A dial that is cut without an answer asks once more: nobody is there.
+            if theirs.dead() {
+                drop(self.listener.accept());
+            }
         }
     }
 }
