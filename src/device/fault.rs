@@ -10,7 +10,7 @@ mod plan;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::region::{Filled, Free, Slab, Unregistered};
 use super::{Caps, Endpoint, Event, Kind, Listener, PrivateData, Ready, Remote};
@@ -330,10 +330,10 @@ impl Endpoint for FaultyEndpoint {
         }
     }
 
-    fn probe(&mut self, now: Instant) -> Result<()> {
+    fn probe(&mut self, now: Instant) -> Result<Duration> {
         self.call()?;
         let probed = self.inner.probe(now);
-        self.before_its_end(probed, ())
+        self.before_its_end(probed, Duration::MAX)
     }
 
     fn abort(&mut self) {

@@ -12,13 +12,14 @@
 mod auto;
 pub mod fault;
 pub mod region;
+mod silence;
 pub mod soft;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(not(feature = "verbs"))]
 use crate::error::AddressFault;
@@ -100,10 +101,10 @@ pub struct Options {
     /// Whether an IPv6 wildcard listener also takes IPv4.
     pub dual_stack: bool,
     /// A peer not heard of for this long is dead.
-    pub dead_after: std::time::Duration,
+    pub dead_after: Duration,
     /// A dial is given up when the peer has not answered for this long; `None`: the
     /// device's own time (verbs: some minutes).
-    pub patience: Option<std::time::Duration>,
+    pub patience: Option<Duration>,
 }
 
 impl Default for Options {
@@ -120,7 +121,7 @@ impl Default for Options {
             backlog: 100,
             crc: true,
             dual_stack: true,
-            dead_after: std::time::Duration::from_secs(10),
+            dead_after: Duration::from_secs(10),
             patience: None,
         }
     }
@@ -368,10 +369,11 @@ pub trait Endpoint: Send {
     /// append what happened to `events`. Bounded work; see the module's words
     /// on the readiness descriptor.
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
-    /// Called about every five seconds: `Err(TimedOut)` when the device knows
-    /// that the peer has been silent for `dead_after` while it owed an
-    /// acknowledgement.
-    fn probe(&mut self, now: Instant) -> Result<()>;
+    /// Called about every five seconds, and sooner when the last call asked for it:
+    /// `Err(TimedOut)` when the device knows that the peer has been silent for
+    /// `dead_after` while it owed an acknowledgement. Returns how long from `now` that
+    /// cannot be so.
+    fn probe(&mut self, now: Instant) -> Result<Duration>;
     /// End it at once: no memory of the caller is read or written any more, and the
     /// descriptor is readable for good. Not an error on a dead endpoint.
     fn abort(&mut self);

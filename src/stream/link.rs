@@ -17,8 +17,9 @@ use crate::proto::flow::negotiate::{self, Terms};
 use crate::wire::frame::{Type, HEADER};
 use crate::wire::hello::{Hello, Reason, GRANT_MIN};
 
-/// Milliseconds between two calls of [`Link::tick`].
+/// Milliseconds between two calls of [`Link::tick`] at most, and at least.
 pub const TICK_MS: u32 = 5000;
+const LEAST_TICK_MS: u32 = 50;
 /// The same while the peer owes its first word.
 const FIRST_TICK_MS: u32 = 250;
 
@@ -253,16 +254,47 @@ impl Link {
     /// The oldest `n` posted sends are complete.
     fn on_sent(&mut self, n: u16) {
         self.lent.on_complete(n);
+        self.starved &= n == 0;
         if let Phase::Open(flow) = &mut self.phase {
             flow.on_sent(n);
         }
     }
 
-    /// Hand what was posted to the device.
+    /// Hand what was posted to the device. What completes by that makes room for
+    /// frames that found none; no event would tell.
     fn push(&mut self) -> Result<()> {
-        let sent = self.endpoint.flush()?;
-        self.on_sent(sent);
-        Ok(())
+        loop {
+            let sent = self.endpoint.flush()?;
+            self.on_sent(sent);
+            if sent == 0 || !self.post_control()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Post the control frames that must go and for which there is room; whether one was.
+    fn post_control(&mut self) -> Result<bool> {
+        let mut posted = false;
+        let Phase::Open(flow) = &mut self.phase else {
+            return Ok(false);
+        };
+        while flow.control_is_due() {
+            let Some(mut slot) = self.endpoint.reserve()? else {
+                self.starved = true;
+                break;
+            };
+            let unanswered = flow.wants_answer();
+            let Some(control) = flow.poll_control() else {
+                break;
+            };
+            let ping = control.kind() == Type::Ping;
+            self.ledger.control_sent(ping, unanswered);
+            slot.write(0, control.bytes());
+            self.lent.posted += 1;
+            self.endpoint.post_send(slot, control.bytes().len())?;
+            posted = true;
+        }
+        Ok(posted)
     }
 
     fn is_finished(&self) -> bool {
@@ -343,21 +375,7 @@ impl Link {
             let posted = self.endpoint.post_recvs(wanted)?;
             flow.on_recvs_posted(posted);
         }
-        while flow.control_is_due() {
-            let Some(mut slot) = self.endpoint.reserve()? else {
-                self.starved = true;
-                break;
-            };
-            let unanswered = flow.wants_answer();
-            let Some(control) = flow.poll_control() else {
-                break;
-            };
-            let ping = control.kind() == Type::Ping;
-            self.ledger.control_sent(ping, unanswered);
-            slot.write(0, control.bytes());
-            self.lent.posted += 1;
-            self.endpoint.post_send(slot, control.bytes().len())?;
-        }
+        self.post_control()?;
         self.push()?;
         if self.shut && self.is_finished() && !self.disconnected {
             self.disconnected = true;
@@ -533,18 +551,23 @@ impl Link {
 
     /// Time has passed. Returns milliseconds until the next call is due.
     pub fn tick(&mut self, now: Instant) -> u32 {
-        let done = match &mut self.phase {
-            Phase::Open(flow) => {
-                flow.on_tick();
-                self.endpoint.probe(now).and_then(|()| self.advance())
-            }
-            _ => Ok(()),
-        };
-        self.die_of(done);
+        let mut next = TICK_MS;
+        // What is complete, and nobody was told of, is under way no more.
+        self.flush();
+        if let Phase::Open(flow) = &mut self.phase {
+            flow.on_tick();
+            let done = self.endpoint.probe(now).and_then(|quiet| {
+                // Whole milliseconds, and none too early.
+                let quiet = u32::try_from(quiet.as_millis() + 1).unwrap_or(TICK_MS);
+                next = quiet.clamp(LEAST_TICK_MS, TICK_MS);
+                self.advance()
+            });
+            self.die_of(done);
+        }
         tally::watch_memory();
         match &self.phase {
             Phase::Open(flow) if flow.wants_answer() => FIRST_TICK_MS,
-            _ => TICK_MS,
+            _ => next,
         }
     }
 

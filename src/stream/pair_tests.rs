@@ -3,11 +3,13 @@
 //! the test says so, and a SEND that finds no posted receive fails the test,
 //! as RNR would. Schedules are drawn from seeds.
 
+mod slots;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::link::{Link, TICK_MS};
 use super::sizes::{Sizes, RECV_DEPTH};
@@ -53,6 +55,34 @@ struct Fake {
     slab: Arc<Slab>,
     options: Options,
     in_queue: u16,
+    /// Send slots that the device has.
+    slots: u16,
+    /// `flush` tells what is complete, not `poll`.
+    flush_completes: bool,
+    /// What `probe` answers.
+    quiet: Duration,
+}
+
+impl Fake {
+    fn new(out: &Shared, inward: &Shared, options: &Options) -> Fake {
+        Fake {
+            out: Arc::clone(out),
+            inward: Arc::clone(inward),
+            first: VecDeque::new(),
+            slab: Slab::new(8200, 16, 64 << 20, Box::new(Unregistered)),
+            options: options.clone(),
+            in_queue: 0,
+            slots: u16::MAX,
+            flush_completes: false,
+            quiet: Duration::MAX,
+        }
+    }
+
+    fn take_done(&mut self) -> u16 {
+        let done = std::mem::take(&mut self.out.lock().unwrap().done);
+        self.in_queue -= done;
+        done
+    }
 }
 
 impl Endpoint for Fake {
@@ -97,6 +127,9 @@ impl Endpoint for Fake {
         Ok(n)
     }
     fn reserve(&mut self) -> Result<Option<Free>> {
+        if self.in_queue >= self.slots {
+            return Ok(None);
+        }
         self.slab.take()
     }
     fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
@@ -114,7 +147,11 @@ impl Endpoint for Fake {
         Ok(())
     }
     fn flush(&mut self) -> Result<u16> {
-        Ok(0)
+        Ok(if self.flush_completes {
+            self.take_done()
+        } else {
+            0
+        })
     }
     #[allow(unsafe_code)]
     unsafe fn expose(&mut self, _: *const u8, _: usize) -> Result<Remote> {
@@ -129,11 +166,8 @@ impl Endpoint for Fake {
     }
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         events.extend(self.first.drain(..));
-        let mut out = self.out.lock().unwrap();
-        let done = std::mem::take(&mut out.done);
-        drop(out);
+        let done = self.take_done();
         if done > 0 {
-            self.in_queue -= done;
             events.push(Event::Sent(done));
         }
         let mut inward = self.inward.lock().unwrap();
@@ -147,8 +181,8 @@ impl Endpoint for Fake {
         }
         Ok(())
     }
-    fn probe(&mut self, _: Instant) -> Result<()> {
-        Ok(())
+    fn probe(&mut self, _: Instant) -> Result<Duration> {
+        Ok(self.quiet)
     }
     fn abort(&mut self) {}
     fn disconnect(&mut self) -> Result<()> {
@@ -219,18 +253,16 @@ fn fill(start: *mut u8, len: usize, value: impl Fn(usize) -> u8) {
 }
 
 fn pair(a: Options, b: Options) -> (Side, Side) {
+    pair_of(a, b, |_| ())
+}
+
+/// A pair whose initiator's device is changed by `alter`.
+fn pair_of(a: Options, b: Options, alter: impl Fn(&mut Fake)) -> (Side, Side) {
     let (forth, back) = (Shared::default(), Shared::default());
     let (a, b) = (Sizes::new(Choice::Soft, a), Sizes::new(Choice::Soft, b));
-    let fake = |out: &Shared, inward: &Shared, options: &Options| Fake {
-        out: Arc::clone(out),
-        inward: Arc::clone(inward),
-        first: VecDeque::new(),
-        slab: Slab::new(8200, 16, 64 << 20, Box::new(Unregistered)),
-        options: options.clone(),
-        in_queue: 0,
-    };
-    let mut asks = fake(&forth, &back, &a.device);
-    let mut asked = fake(&back, &forth, &b.device);
+    let mut asks = Fake::new(&forth, &back, &a.device);
+    alter(&mut asks);
+    let mut asked = Fake::new(&back, &forth, &b.device);
     asks.post_recvs(a.offer.grant).unwrap();
     let request = Hello::Request(a.offer).encode();
     let (_, reply) = negotiate::answer(&request, b.offer).unwrap();
@@ -447,14 +479,18 @@ fn idle_links_fall_silent() {
 
 #[test]
 fn an_idle_link_pings_on_a_device_that_does_not_notice_death() {
-    let (a, b) = pair(Options::default(), Options::default());
+    let (a, b) = pair_of(Options::default(), Options::default(), |fake| {
+        fake.flush_completes = true;
+    });
     let (a, b) = (RefCell::new(a), RefCell::new(b));
-    settle([&a, &b], true);
-    a.borrow_mut().link.tick(Instant::now());
     settle([&a, &b], true);
     for _ in 0..1000 {
         a.borrow_mut().link.tick(Instant::now());
         assert_eq!(a.borrow().out.lock().unwrap().sent.len(), 1, "one PING");
+        a.borrow_mut().deliver();
+        // It is complete, but `a` was not told.
+        a.borrow_mut().link.tick(Instant::now());
+        assert_eq!(a.borrow().out.lock().unwrap().sent.len(), 1, "one more");
         settle([&a, &b], true);
     }
 }
@@ -474,6 +510,24 @@ fn a_hello_without_answer_is_followed_by_ping_until_the_peer_speaks() {
     b.deliver();
     a.link.crank();
     assert_eq!(a.link.tick(Instant::now()), TICK_MS);
+}
+
+#[test]
+fn the_next_tick_is_when_the_device_wants_it() {
+    let next = |quiet| {
+        let (mut a, mut b) = pair_of(Options::default(), Options::default(), |fake| {
+            fake.quiet = Duration::from_millis(quiet);
+        });
+        a.deliver();
+        b.link.crank();
+        assert!(b.send(1));
+        b.deliver();
+        a.link.crank();
+        a.link.tick(Instant::now())
+    };
+    assert_eq!(next(1200), 1201);
+    assert_eq!(next(60_000), TICK_MS);
+    assert!(next(0) > 1);
 }
 
 #[test]
@@ -498,17 +552,11 @@ fn a_request_of_another_version_is_rejected_and_dies_in_words() {
     request[5] = 7;
     request[6] = 9;
     let sizes = Sizes::new(Choice::Soft, Options::default());
-    let asked = Fake {
-        out: Shared::default(),
-        inward: Shared::default(),
-        first: VecDeque::from([
-            Event::Request(PrivateData(request.to_vec())),
-            Event::Disconnected,
-        ]),
-        slab: Slab::new(8200, 16, 1 << 20, Box::new(Unregistered)),
-        options: sizes.device.clone(),
-        in_queue: 0,
-    };
+    let mut asked = Fake::new(&Shared::default(), &Shared::default(), &sizes.device);
+    asked.first = VecDeque::from([
+        Event::Request(PrivateData(request.to_vec())),
+        Event::Disconnected,
+    ]);
     b.link = Link::acceptor(Box::new(asked), sizes);
     b.link.crank();
     let why = b.link.death().expect("dead").to_string();

@@ -83,8 +83,8 @@ impl Endpoint for Script {
         events.extend(told);
         result
     }
-    fn probe(&mut self, _: Instant) -> Result<()> {
-        Ok(())
+    fn probe(&mut self, _: Instant) -> Result<Duration> {
+        Ok(Duration::MAX)
     }
     fn abort(&mut self) {}
     fn disconnect(&mut self) -> Result<()> {

@@ -4,7 +4,7 @@
 //! value, and each move between them is made here.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::inbound::Inbound;
 use super::memory::Memory;
@@ -392,10 +392,10 @@ impl device::Endpoint for Endpoint {
         }
     }
 
-    fn probe(&mut self, now: Instant) -> Result<()> {
+    fn probe(&mut self, now: Instant) -> Result<Duration> {
         let dead_after = self.dead_after;
         let open = match &mut self.phase {
-            Phase::Setup(_) => return Ok(()),
+            Phase::Setup(_) => return Ok(dead_after),
             Phase::Open(open) => open,
             Phase::Ended(why) => return Err(why.clone()),
         };

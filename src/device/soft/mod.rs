@@ -17,7 +17,7 @@ mod memory;
 mod open;
 mod outbound;
 mod place;
-mod probe;
+
 mod rdma;
 mod redial;
 mod setup;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::inbound::{Inbound, Read};
 use super::outbound::{Outbound, Packing};
 use super::place::Ending;
-use super::probe::Silence;
 use super::rdma::Rdma;
 use super::tcp::Tcp;
+use crate::device::silence::Silence;
 use crate::device::{Event, PrivateData};
 use crate::error::{Error, Result};
 use crate::proto::mpa::negotiate::Agreed;
@@ -92,13 +92,11 @@ impl Open {
     }
 
     /// Let time pass: memory that a pause left here goes back; the path may have changed.
-    pub fn probe(&mut self, tcp: &Tcp, dead_after: Duration, now: Instant) -> Result<()> {
+    pub fn probe(&mut self, tcp: &Tcp, dead_after: Duration, now: Instant) -> Result<Duration> {
         self.inbound.pause();
         self.outbound.set_emss(tcp.emss()?);
-        match self.silence.exceeds(dead_after, &tcp.acks()?, now) {
-            true => Err(Error::TimedOut),
-            false => Ok(()),
-        }
+        let left = self.silence.left(dead_after, &tcp.acks()?, now);
+        left.ok_or(Error::TimedOut)
     }
 
     /// Our end, once everything posted has been handed over.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
 
+use crate::device::silence::Acks;
 use crate::device::Options;
 use crate::error::{Error, Result};
 use crate::os::addr::{from_raw, no_addr, storage_len, to_raw};
@@ -31,19 +32,6 @@ pub(super) enum Connect {
     Pending,
     /// Both directions are open.
     Done,
-}
-
-/// What the kernel knows of the peer's acknowledgements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Acks {
-    /// Segments sent and not acknowledged.
-    pub unacked: u32,
-    /// Zero-window probes sent and not answered.
-    pub probes: u32,
-    /// Since the last acknowledgement came in.
-    pub last_ack: Duration,
-    /// Least age of the oldest segment that is not acknowledged.
-    pub oldest: Duration,
 }
 
 impl Tcp {
@@ -247,18 +235,8 @@ impl Tcp {
 
     /// What the kernel knows of the peer's acknowledgements.
     pub fn acks(&self) -> Result<Acks> {
-        let i: libc::tcp_info = self.get("TCP_INFO", libc::IPPROTO_TCP, libc::TCP_INFO)?;
-        // Each retransmission doubles the timeout, so k of them took
-        // rto - rto/2^k together; the last was sent `last_data_sent` ago.
-        let rto = u64::from(i.tcpi_rto);
-        let waited = rto - (rto >> i.tcpi_backoff.min(63));
-        Ok(Acks {
-            unacked: i.tcpi_unacked,
-            probes: u32::from(i.tcpi_probes),
-            last_ack: Duration::from_millis(u64::from(i.tcpi_last_ack_recv)),
-            oldest: Duration::from_micros(waited)
-                + Duration::from_millis(u64::from(i.tcpi_last_data_sent)),
-        })
+        let info = self.get("TCP_INFO", libc::IPPROTO_TCP, libc::TCP_INFO)?;
+        Ok(Acks::of(&info))
     }
 
     fn open(addr: &SocketAddr, o: &Options) -> Result<Tcp> {

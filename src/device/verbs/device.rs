@@ -22,7 +22,7 @@ use super::control;
 use super::cq::Cq;
 use super::memlock::budget;
 use super::mr::{SlabRegistrar, Use};
-use super::{quirk, sys};
+use super::{quirk, route, sys};
 use crate::device::region::Slab;
 use crate::error::{Error, Result};
 
@@ -56,6 +56,8 @@ pub(super) struct Context {
     limits: Limits,
     fork_safe_pages: bool,
     gone: AtomicBool,
+    /// siw: index of the network interface that it is on.
+    siw_interface: Option<u32>,
     placeholder: Option<Cq>,
     keeper: Option<Id>,
 }
@@ -94,11 +96,14 @@ impl Context {
             // SAFETY: no arguments; it reads a setting of the library.
             fork_safe_pages: unsafe { c::ibv_is_fork_initialized() } == c::IBV_FORK_UNNEEDED,
             gone: AtomicBool::new(false),
+            siw_interface: None,
             placeholder: None,
             keeper: Some(keeper),
         };
         if vendor == quirk::SIW_VENDOR {
             context.placeholder = quirk::occupy_forbidden_key(&context);
+            let interface = route::interface_of(context.name());
+            context.siw_interface = interface.and_then(|name| crate::os::interface_index(&name));
         }
         Ok(context)
     }
@@ -128,6 +133,11 @@ impl Context {
     /// child would miss those pages.
     pub(super) fn may_pin_foreign_pages(&self) -> bool {
         self.fork_safe_pages
+    }
+
+    /// Of siw, the index of the network interface that it is on.
+    pub(super) fn siw_interface(&self) -> Option<u32> {
+        self.siw_interface
     }
 
     /// Where the device tells of itself.

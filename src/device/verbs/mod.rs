@@ -17,6 +17,7 @@ mod cm;
 mod control;
 mod cq;
 mod device;
+mod diag;
 mod endpoint;
 mod explain;
 mod listen;

@@ -96,7 +96,6 @@ pub struct Flow {
     pings: bool,
     hello_owed: bool,
     ping_owed: bool,
-    sent_since_tick: bool,
     /// A frame of the peer has come.
     heard: bool,
     /// Ticks before that.
@@ -118,7 +117,6 @@ impl Flow {
             pings: setup.pings,
             hello_owed: initiator,
             ping_owed: false,
-            sent_since_tick: false,
             heard: false,
             silent_ticks: 0,
             ours: Ours::Open,
@@ -287,10 +285,10 @@ impl Flow {
     /// Some seconds have passed.
     pub fn on_tick(&mut self) {
         self.recv.on_tick();
-        let idle = self.pings && !self.sent_since_tick && self.send.is_drained();
+        // While a SEND is under way, it is what the device learns by.
+        let idle = self.pings && self.send.is_drained();
         self.ping_owed = idle || (self.wants_answer() && self.silent_ticks > 0);
         self.silent_ticks = self.silent_ticks.saturating_add(1);
-        self.sent_since_tick = false;
     }
 
     /// Our HELLO has gone, and nothing has come back. It may lie unseen: the
@@ -352,7 +350,6 @@ impl Flow {
             0
         };
         self.send.on_posted();
-        self.sent_since_tick |= kind != Type::Ping;
         Header {
             kind,
             flags,

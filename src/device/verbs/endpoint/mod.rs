@@ -19,6 +19,7 @@ use super::mr::{Region, Use};
 use super::qp::Attributes;
 use super::queues::{Queues, Told};
 use crate::device::region::Free;
+use crate::device::silence::Silence;
 use crate::device::{self, Caps, Event, Kind, Options, Ready, Remote, PRIVATE_DATA_MAX};
 use crate::error::{Error, Result};
 
@@ -59,6 +60,7 @@ pub struct Endpoint {
     blocked: bool,
     /// The oldest send under way as `probe` saw it, and since when.
     oldest: Option<(u32, Instant)>,
+    silence: Silence,
     flushed_since: Option<Instant>,
 }
 
@@ -122,6 +124,7 @@ impl Endpoint {
             parting: false,
             blocked: false,
             oldest: None,
+            silence: Silence::default(),
             flushed_since: None,
         }
     }
@@ -317,7 +320,7 @@ impl device::Endpoint for Endpoint {
         self.mortal(turned)
     }
 
-    fn probe(&mut self, now: Instant) -> Result<()> {
+    fn probe(&mut self, now: Instant) -> Result<Duration> {
         self.alive()?;
         let probed = self.look_after(now);
         self.mortal(probed)

@@ -2,11 +2,12 @@
 //! What happens when the crank is turned: news of the control thread,
 //! completions, and what follows from them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{fits, Endpoint, Phase, FLUSH_GRACE};
 use crate::device::region::Free;
 use crate::device::verbs::control::{self, Job};
+use crate::device::verbs::diag;
 use crate::device::verbs::explain::{self, Between};
 use crate::device::verbs::mailbox::News;
 use crate::device::verbs::memlock;
@@ -208,7 +209,7 @@ impl Endpoint {
     }
 
     /// The time is `now`: is anything stuck?
-    pub(super) fn look_after(&mut self, now: Instant) -> Result<()> {
+    pub(super) fn look_after(&mut self, now: Instant) -> Result<Duration> {
         self.reap()?;
         if self.told.sent > 0 {
             self.mailbox.poke();
@@ -225,11 +226,30 @@ impl Endpoint {
             (Some(now_oldest), _) => Some((now_oldest, now)),
             (None, _) => None,
         };
-        match self.oldest {
-            Some((_, since)) if now.duration_since(since) >= self.options.dead_after => {
-                Err(Error::TimedOut)
-            }
-            _ => Ok(()),
+        // It is seen under way, and looked for, a tick late: half and half.
+        let limit = self.options.dead_after / 2;
+        let gone = self.oldest.map(|(_, since)| now.duration_since(since));
+        let left = limit.checked_sub(gone.unwrap_or_default());
+        let left = left.filter(|left| !left.is_zero());
+        let acknowledged = self.acknowledged(now);
+        Ok(left.ok_or(Error::TimedOut)?.min(acknowledged?))
+    }
+
+    /// The same of siw's TCP: it tells of a send as complete that nobody acknowledges.
+    fn acknowledged(&mut self, now: Instant) -> Result<Duration> {
+        // Likewise: what owes it may have been sent a tick after the last one came.
+        let limit = self.options.dead_after / 2;
+        let Some(interface) = self.siw_interface() else {
+            return Ok(limit);
+        };
+        match diag::acks(self.between.local, self.between.peer, interface) {
+            Some(acks) => self.silence.left(limit, &acks, now).ok_or(Error::TimedOut),
+            None => Ok(limit),
         }
+    }
+
+    fn siw_interface(&self) -> Option<u32> {
+        let queues = self.queues.as_ref().filter(|_| self.phase == Phase::Open)?;
+        queues.device().context().siw_interface()
     }
 }
