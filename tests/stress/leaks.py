@@ -66,9 +66,9 @@ def flat(cycle, rounds, warm_up, slack_kib):
     assert threads() <= tasks + 1, f"threads grew from {tasks} to {threads()}"
 
 
-@test(bound=150)
+@test(bound=240)
 def connects():
-    """1,000 connections made, used and closed."""
+    """10,000 connections made, used and closed."""
     with context() as ctx:
         pull = sock(ctx, zmq.PULL)
         endpoint = bound(pull)
@@ -80,7 +80,7 @@ def connects():
             assert pull.recv().startswith(b"%d" % number)
             push.close(0 if number % 2 else None)
 
-        flat(cycle, 1000, 300, 4096)
+        flat(cycle, 10000, 300, 4096)
 
 
 @test(bound=150)
