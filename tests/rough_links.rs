@@ -125,6 +125,10 @@ impl Scene {
             let n = wait(&[dial.ready().unwrap(), theirs.link.ready()], 10_000);
             assert!(n > 0, "the handshake stalls");
             theirs.step();
+            // A dial that is not answered tries once more, in the older way.
+            if theirs.dead() && self.listener.accept().is_ok() {
+                return Err(Error::Closed);
+            }
         }
     }
 }
