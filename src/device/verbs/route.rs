@@ -157,14 +157,20 @@ pub fn address_of(interface: &str, like: SocketAddr) -> Option<IpAddr> {
     of_interfaces()
         .into_iter()
         .filter_map(|(name, ip)| Some(ip?).filter(|_| name == interface))
-        .find(|ip| ip.is_ipv4() == like.is_ipv4())
+        .find(|ip| ip.is_ipv4() == like.ip().to_canonical().is_ipv4())
 }
 
 /// Whether an interface has this address.
 pub(in crate::device) fn has_address(interface: &str, ip: IpAddr) -> bool {
     of_interfaces()
         .into_iter()
-        .any(|(name, other)| name == interface && other == Some(ip))
+        .any(|(name, other)| name == interface && other == Some(ip.to_canonical()))
+}
+
+/// Whether this machine has the address; a wildcard stands for those that it has.
+pub(super) fn is_ours(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    ip.is_unspecified() || addresses().into_iter().any(|(_, other)| other == Some(ip))
 }
 
 /// All network interfaces.
@@ -202,6 +208,11 @@ mod tests {
     fn interfaces_have_of_interfaces() {
         assert!(interfaces().contains(&"lo".to_string()));
         assert!(has_address("lo", "127.0.0.1".parse().unwrap()));
+        assert!(has_address("lo", "::ffff:127.0.0.1".parse().unwrap()));
+        assert!(
+            is_ours("0.0.0.0".parse().unwrap()) && is_ours("::ffff:127.0.0.1".parse().unwrap())
+        );
+        assert!(!is_ours("198.51.100.7".parse().unwrap()));
         assert!(!has_address("lo", "127.0.0.2".parse().unwrap()));
     }
 

@@ -2,7 +2,7 @@
 //! A connection as the control thread sees it: the CM's side of its life. The
 //! bytes are its endpoint's.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,9 +43,14 @@ pub(super) struct Conn {
 
 impl Conn {
     /// One that a peer asks for.
-    pub(super) fn incoming(id: Id, mailbox: Arc<Mailbox>, device: Arc<Device>) -> Conn {
+    pub(super) fn incoming(
+        id: Id,
+        peer: SocketAddr,
+        mailbox: Arc<Mailbox>,
+        device: Arc<Device>,
+    ) -> Conn {
         Conn {
-            peer: id.peer_addr().unwrap_or(NOWHERE),
+            peer,
             id: Some(id),
             mailbox,
             device: Some(device),
@@ -71,6 +76,7 @@ impl Conn {
         match event.kind {
             cm::RDMA_CM_EVENT_ESTABLISHED => {
                 let local = self.id.as_ref().and_then(Id::local_addr);
+                let local = local.map(|local| addr::like(self.peer, local));
                 self.tell(News::Established(PrivateData(event.private), local));
             }
             cm::RDMA_CM_EVENT_DISCONNECTED => {
@@ -110,18 +116,18 @@ impl Conn {
     }
 }
 
-/// Between whom a connection is, once its id is bound.
-pub(super) fn between(id: &Id, device: &Device, dialed: Option<SocketAddr>) -> Between {
-    let peer = dialed.or(id.peer_addr()).unwrap_or(NOWHERE);
+/// Between whom a connection is, once its id is bound; for a side that speaks the family of `like`.
+pub(super) fn between(id: &Id, device: &Device, like: SocketAddr) -> Between {
+    let seen = |addr: Option<SocketAddr>| {
+        addr.map_or(addr::unspecified(like), |addr| addr::like(like, addr))
+    };
     Between {
         device: device.context().name().to_string(),
-        local: id.local_addr().unwrap_or(addr::unspecified(peer)),
-        peer,
+        local: seen(id.local_addr()),
+        peer: seen(id.peer_addr()),
         gid: id.gid(),
     }
 }
-
-const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Control {
     pub(super) fn dial(&mut self, dial: Dial) {
@@ -222,7 +228,7 @@ impl Control {
             return Err(Error::Misuse("a route for a connection that is not dialed"));
         };
         let device = self.device_of(id)?;
-        let between = between(id, &device, Some(conn.peer));
+        let between = between(id, &device, conn.peer);
         let may_choose = dial.from.is_none_or(|from| from.port() == 0) && dial.tries < TRIES;
         if device.context().transport() == Transport::Iwarp
             && may_choose

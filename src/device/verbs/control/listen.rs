@@ -10,11 +10,13 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::super::addr;
 use super::super::cm::{CmEvent, Id, Token};
 use super::super::endpoint::Endpoint;
 use super::super::explain;
 use super::super::mailbox::{Mailbox, News};
 use super::super::queues::Queues;
+use super::super::route::is_ours;
 use super::conn::{between, Conn};
 use super::{new_token, Control};
 use crate::device::{Options, PrivateData};
@@ -97,6 +99,20 @@ impl Listening {
     }
 }
 
+/// Of one that overlaps with another's, a wildcard beside an address of the machine's, the
+/// kernel says that it is not available: not that it is in use.
+fn in_use(addr: SocketAddr, why: Error) -> Error {
+    match why {
+        Error::Device { op, code } if code == libc::EADDRNOTAVAIL && is_ours(addr.ip()) => {
+            Error::Device {
+                op,
+                code: libc::EADDRINUSE,
+            }
+        }
+        other => other,
+    }
+}
+
 impl Control {
     pub(super) fn listen(&mut self, listen: Listen) {
         let opened = self.open_listener(listen.token, listen.addr, &listen.options);
@@ -147,10 +163,11 @@ impl Control {
         if addr.is_ipv6() {
             id.set_ipv6_only(!options.dual_stack);
         }
-        id.bind(addr)?;
-        id.listen(options.backlog.try_into().unwrap_or(i32::MAX))?;
+        id.bind(addr)
+            .and_then(|()| id.listen(options.backlog.try_into().unwrap_or(i32::MAX)))
+            .map_err(|why| in_use(addr, why))?;
         let bound = id.local_addr().unwrap_or(addr);
-        Ok((id, bound))
+        Ok((id, addr::like(addr, bound)))
     }
 
     /// A peer asks to connect.
@@ -167,13 +184,15 @@ impl Control {
         let token = new_token();
         id.set_token(token);
         id.set_tos(options.tos);
-        door.put(self.admit(id, token, &options, event.private));
+        let like = listening.addr;
+        door.put(self.admit(id, token, like, &options, event.private));
     }
 
     fn admit(
         &mut self,
         id: Id,
         token: Token,
+        like: SocketAddr,
         options: &Options,
         private: Vec<u8>,
     ) -> Result<Box<Endpoint>> {
@@ -185,12 +204,13 @@ impl Control {
         let (mailbox, device, queues) = made.inspect_err(|_| {
             let _ = id.reject(&[]);
         })?;
-        let between = between(&id, &device, None);
+        let between = between(&id, &device, like);
+        let peer = between.peer;
         let endpoint = Endpoint::incoming(token, Arc::clone(&mailbox), &between, options);
         mailbox.post(News::Ready(queues, between));
         mailbox.post(News::Request(PrivateData(private)));
         self.conns
-            .insert(token, Conn::incoming(id, mailbox, device));
+            .insert(token, Conn::incoming(id, peer, mailbox, device));
         Ok(Box::new(endpoint))
     }
 
