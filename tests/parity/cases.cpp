@@ -4,11 +4,14 @@
     end one another.
 
     PARITY_CASE: the case to run; "?": name them all and run none.
-    PARITY_NETNS: set: leave the machine's network. */
+    PARITY_NETNS: set: leave the machine's network, for one with a loopback that
+    has the address ZT_HOST. */
 
 #include "bridge.hpp"
 
+#include <arpa/inet.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +42,19 @@ static void loopback_up ()
     if (fd < 0 || ioctl (fd, SIOCSIFFLAGS, &request) != 0) {
         perror ("parity: lo");
         _exit (99);
+    }
+    const char *const host = getenv ("ZT_HOST");
+    if (host && strcmp (host, "127.0.0.1") != 0) {
+        sockaddr_in address;
+        memset (&address, 0, sizeof (address));
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = inet_addr (host);
+        strcpy (request.ifr_name, "lo:1");
+        memcpy (&request.ifr_addr, &address, sizeof (address));
+        if (ioctl (fd, SIOCSIFADDR, &request) != 0) {
+            perror ("parity: address");
+            _exit (99);
+        }
     }
     close (fd);
 }

@@ -79,6 +79,7 @@ def rewritten(name, text, scheme, host):
     text = text.replace("tcp://", scheme + "://")
     if host != "127.0.0.1":
         text = text.replace("127.0.0.1", host).replace("://localhost", f"://{host}")
+        text = text.replace("://[::1]", f"://[{os.environ.get('ZT_HOST6', '::1')}]")
     return text
 
 
