@@ -105,8 +105,8 @@ def both_ways():
     """Both ends send 100 messages of up to 3 MiB before either reads one."""
     with context() as ctx:
         dealer = sock(ctx, zmq.DEALER, SNDHWM=0, RCVHWM=2)
-        peer = Peer(both_ways_end, bound(dealer), 10, 100)
-        _send_then_read(dealer, 11, 10, 100)
+        peer = Peer(both_ways_end, bound(dealer), 10, zt.some(100))
+        _send_then_read(dealer, 11, 10, zt.some(100))
         peer.tell()
         peer.result()
 
@@ -116,7 +116,7 @@ def kept_sender(endpoint):
     with context() as ctx:
         push = sock(ctx, zmq.PUSH, SNDHWM=0)
         push.connect(endpoint)
-        for message in messages(12, 20000, (40, 300, 1500, 9000)):
+        for message in messages(12, zt.some(20000), (40, 300, 1500, 9000)):
             push.send(message)
         ask()
 
@@ -127,8 +127,8 @@ def kept():
     with context() as ctx:
         pull = sock(ctx, zmq.PULL)
         peer = Peer(kept_sender, bound(pull))
-        held = [pull.recv(copy=False) for _ in range(20000)]
-        for number, message in enumerate(messages(12, 20000, (40, 300, 1500, 9000))):
+        held = [pull.recv(copy=False) for _ in range(zt.some(20000))]
+        for number, message in enumerate(messages(12, zt.some(20000), (40, 300, 1500, 9000))):
             assert held[number].bytes == message, f"message {number} differs"
         peer.tell()
         peer.result()

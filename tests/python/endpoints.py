@@ -15,7 +15,9 @@ from zt.sock import Monitor, bound, context, dead_port, last_endpoint, port_of, 
 
 
 def interface():
-    """An interface with an IPv4 address that is not the loopback, or the loopback."""
+    """The interface under test; of the loopback's host, if there is one, another that has an IPv4 address."""
+    if zt.HOST_INTERFACE != "lo":
+        return zt.HOST_INTERFACE, _ipv4(zt.HOST_INTERFACE)
     for name in sorted(os.listdir("/sys/class/net")):
         if name != "lo" and _ipv4(name):
             return name, _ipv4(name)
@@ -51,26 +53,40 @@ def talk(ctx, bind_to, reach, **options):
 
 
 FORMS = (
-    # bind to, connect to, options, what ZMQ_LAST_ENDPOINT says
-    ("127.0.0.1:*", "127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("127.0.0.1:0", "127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("*:*", "127.0.0.1:PORT", {}, r"0\.0\.0\.0:\d+"),
-    ("0.0.0.0:*", "127.0.0.1:PORT", {}, r"0\.0\.0\.0:\d+"),
-    ("lo:*", "127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("127.0.0.1:*", "localhost:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("127.0.0.1:*", "127.0.0.1:0;127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("127.0.0.1:*", "127.0.0.3:0;127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("127.0.0.1:*", "lo:0;127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("127.0.0.1:*", "0.0.0.0:0;127.0.0.1:PORT", {}, r"127\.0\.0\.1:\d+"),
-    ("[::1]:*", "[::1]:PORT", {"IPV6": 1}, r"\[::1\]:\d+"),
-    ("[::]:*", "[::1]:PORT", {"IPV6": 1}, r"\[::\]:\d+"),
-    ("*:*", "[::1]:PORT", {"IPV6": 1}, r"\[::\]:\d+"),
-    ("*:*", "127.0.0.1:PORT", {"IPV6": 1}, r"\[::\]:\d+"),
-    ("127.0.0.1:*", "127.0.0.1:PORT", {"IPV6": 1}, r"\[::ffff:127\.0\.0\.1\]:\d+"),
-    ("[::1]:*", "[::1]:0;[::1]:PORT", {"IPV6": 1}, r"\[::1\]:\d+"),
-    ("[::1%lo]:*", "[::1%lo]:PORT", {"IPV6": 1}, r"\[::1(%lo)?\]:\d+"),
-    ("[::ffff:127.0.0.1]:*", "127.0.0.1:PORT", {"IPV6": 1}, r".*:\d+"),
+    # bind to, connect to, options, what ZMQ_LAST_ENDPOINT says; capitals stand for what zt says of this host
+    ("HOST:*", "HOST:PORT", {}, r"HOST:\d+"),
+    ("HOST:0", "HOST:PORT", {}, r"HOST:\d+"),
+    ("*:*", "HOST:PORT", {}, r"0\.0\.0\.0:\d+"),
+    ("0.0.0.0:*", "HOST:PORT", {}, r"0\.0\.0\.0:\d+"),
+    ("INTERFACE:*", "HOST:PORT", {}, r"HOST:\d+"),
+    ("HOST:*", "NAME:PORT", {}, r"HOST:\d+"),
+    ("HOST:*", "HOST:0;HOST:PORT", {}, r"HOST:\d+"),
+    ("HOST:*", "SECOND:0;HOST:PORT", {}, r"HOST:\d+"),
+    ("HOST:*", "INTERFACE:0;HOST:PORT", {}, r"HOST:\d+"),
+    ("HOST:*", "0.0.0.0:0;HOST:PORT", {}, r"HOST:\d+"),
+    ("[IPV6]:*", "[IPV6]:PORT", {"IPV6": 1}, r"\[IPV6\]:\d+"),
+    ("[::]:*", "[IPV6]:PORT", {"IPV6": 1}, r"\[::\]:\d+"),
+    ("*:*", "[IPV6]:PORT", {"IPV6": 1}, r"\[::\]:\d+"),
+    ("*:*", "HOST:PORT", {"IPV6": 1}, r"\[::\]:\d+"),
+    ("HOST:*", "HOST:PORT", {"IPV6": 1}, r"\[::ffff:HOST\]:\d+"),
+    ("[IPV6]:*", "[IPV6]:0;[IPV6]:PORT", {"IPV6": 1}, r"\[IPV6\]:\d+"),
+    ("[IPV6%INTERFACE]:*", "[IPV6%INTERFACE]:PORT", {"IPV6": 1}, r"\[IPV6(%INTERFACE)?\]:\d+"),
+    ("[::ffff:HOST]:*", "HOST:PORT", {"IPV6": 1}, r".*:\d+"),
 )
+HERE = {
+    "HOST": zt.HOST,
+    "SECOND": zt.HOST_SECOND,
+    "NAME": zt.HOST_NAME,
+    "INTERFACE": zt.HOST_INTERFACE,
+    "IPV6": zt.HOST6,
+}
+
+
+def here(form, quote=str):
+    """A form with what this host goes by in place of the capitals."""
+    for word, name in HERE.items():
+        form = form.replace(word, quote(name))
+    return form
 
 
 @test()
@@ -80,6 +96,7 @@ def forms():
         raise Missing("no IPv6 on the loopback: sysctl net.ipv6.conf.lo.disable_ipv6=0")
     with context() as ctx:
         for bind_to, reach, options, given in FORMS:
+            bind_to, reach, given = here(bind_to), here(reach), here(given, re.escape)
             said = {}
             for scheme in ("tcp", zt.SCHEME):
                 print(scheme, bind_to, reach, options, flush=True)
@@ -104,13 +121,13 @@ def source_address():
     """`source;destination` really connects from the source: the peer's address says so."""
     with context() as ctx:
         pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH)
-        endpoint = bound(pull, f"{zt.SCHEME}://127.0.0.1:*")
+        endpoint = bound(pull)
         held, port = dead_port()
         held.close()
-        push.connect(endpoint.replace("//", f"//127.0.0.7:{port};"))
+        push.connect(endpoint.replace("//", f"//{zt.HOST_SECOND}:{port};"))
         push.send(b"hello")
         frame = pull.recv(copy=False)
-        assert frame.get("Peer-Address") == "127.0.0.7", frame.get("Peer-Address")
+        assert frame.get("Peer-Address") == zt.HOST_SECOND, frame.get("Peer-Address")
 
 
 @test()
@@ -119,9 +136,9 @@ def given_back():
     with context() as ctx:
         pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH)
         watch = Monitor(pull)
-        for form in ("127.0.0.1:*", "*:*"):
+        for form in (f"{zt.HOST}:*", "*:*"):
             given = bound(pull, f"{zt.SCHEME}://{form}")
-            push.connect(given.replace("0.0.0.0", "127.0.0.1"))
+            push.connect(given.replace("0.0.0.0", zt.HOST))
             push.disconnect(last_endpoint(push))
             pull.unbind(given)
             watch.until("CLOSED")
@@ -136,7 +153,7 @@ def unbind_wildcard():
     with context() as ctx:
         pull = sock(ctx, zmq.PULL)
         given = bound(pull)
-        for wrong in (f"{zt.SCHEME}://{zt.HOST}:1", "tcp://127.0.0.1:1", given + "0"):
+        for wrong in (f"{zt.SCHEME}://{zt.HOST}:1", f"tcp://{zt.HOST}:1", given + "0"):
             _expect(errno.ENOENT, pull.unbind, wrong)
         pull.unbind(given)
         _expect(errno.ENOENT, pull.unbind, given)
@@ -162,6 +179,12 @@ ADDRESSES = (
     "localhost:0;127.0.0.1:80", "*:80", "0.0.0.0:80", "[::]:80", "127.0.0.1:0", "127.0.0.1:*", "*:0", "localhost:*",
     "http://127.0.0.1:80", "a" * 300 + ":80", "127.0.0.1:" + "9" * 300, "%lo:80", "127.0.0.1%lo:80", "\u00fcber:80",
 )  # fmt: skip
+
+
+def _of_this_host(address):
+    """An address that says loopback, for the host under test."""
+    address = address.replace("127.0.0.1", zt.HOST).replace("localhost", zt.HOST_NAME).replace("[::1]", f"[{zt.HOST6}]")
+    return re.sub(r"\blo\b", zt.HOST_INTERFACE, address)
 
 
 def _answer(how, endpoint, **options):
@@ -190,9 +213,10 @@ def _same_answers(cases, **options):
 @test(bound=90)
 def malformed():
     """Each malformed or unusable address gets the errno that tcp gives, from every call."""
+    addresses = [_of_this_host(address) for address in ADDRESSES]
     # A privileged port would bind for root: nothing listens on one for longer than the call.
-    _same_answers([(how, a) for how in ("connect", "unbind", "disconnect", "bind") for a in ADDRESSES])
-    _same_answers([(how, a) for how in ("connect", "bind") for a in ADDRESSES], IPV6=1)
+    _same_answers([(how, a) for how in ("connect", "unbind", "disconnect", "bind") for a in addresses])
+    _same_answers([(how, a) for how in ("connect", "bind") for a in addresses], IPV6=1)
 
 
 @test()
@@ -205,8 +229,11 @@ def not_local():
     with context() as ctx:
         pull = sock(ctx, zmq.PULL)
         given = bound(pull)
-        assert _answer("bind", given) == "EADDRINUSE"
-        assert _answer("bind", given.replace(zt.HOST, "*")) == "EADDRINUSE"
+        answers = [_answer("bind", address) for address in (given, given.replace(zt.HOST, "*"))]
+        assert answers == ["EADDRINUSE"] * 2, answers
+        everywhere = sock(ctx, zmq.PULL)
+        given = bound(everywhere, f"{zt.SCHEME}://*:*")
+        assert _answer("bind", given.replace("0.0.0.0", zt.HOST)) == "EADDRINUSE"
 
 
 @test()
@@ -229,11 +256,11 @@ def accept_filter():
     with context() as ctx:
         shut, open_ = sock(ctx, zmq.PULL), sock(ctx, zmq.PULL)
         shut.setsockopt(zmq.TCP_ACCEPT_FILTER, b"192.0.2.0/24")
-        open_.setsockopt(zmq.TCP_ACCEPT_FILTER, b"127.0.0.0/8")
+        open_.setsockopt(zmq.TCP_ACCEPT_FILTER, zt.HOST.encode() + b"/24")
         watch = Monitor(shut)
         kept_out, let_in = sock(ctx, zmq.PUSH, RECONNECT_IVL=50), sock(ctx, zmq.PUSH)
-        kept_out.connect(bound(shut, f"{zt.SCHEME}://127.0.0.1:*"))
-        let_in.connect(bound(open_, f"{zt.SCHEME}://127.0.0.1:*"))
+        kept_out.connect(bound(shut))
+        let_in.connect(bound(open_))
         let_in.send(b"hello")
         assert open_.recv() == b"hello"
         seen = watch.until("ACCEPT_FAILED", "HANDSHAKE_SUCCEEDED")

@@ -48,6 +48,7 @@ def at_rest():
 
 def flat(cycle, rounds, warm_up, slack_kib):
     """Run `cycle` again and again; descriptors come back, memory does not grow."""
+    rounds, warm_up = zt.some(rounds), zt.some(warm_up)
     for number in range(warm_up):
         cycle(number)
     fds, memory, tasks = at_rest(), resident(), threads()

@@ -13,12 +13,19 @@ import time
 
 #: The scheme under test, `rdma` or (to prove the tests) `tcp`.
 SCHEME = os.environ.get("ZT_SCHEME", "rdma")
-#: The host of this machine that tests bind to and connect to.
+#: The host of this machine that tests bind to and connect to, and what else it goes by:
+#: a second address, a name, the interface, an IPv6 address.
 HOST = os.environ.get("ZT_HOST", "127.0.0.1")
+HOST_SECOND = os.environ.get("ZT_HOST_SECOND", "127.0.0.7")
+HOST_NAME = os.environ.get("ZT_HOST_NAME", "localhost")
+HOST_INTERFACE = os.environ.get("ZT_HOST_INTERFACE", "lo")
+HOST6 = os.environ.get("ZT_HOST6", "::1")
 #: How much longer than on a plain machine things may take here.
 SLOW = float(os.environ.get("ZT_SLOW", "1"))
 #: Bytes of the largest message; less than there are elsewhere where all is slow.
 SIZE_MAX = int(os.environ.get("ZT_SIZE_MAX", str(64 << 20)))
+#: By what the long tests divide their number of messages or rounds here.
+SHORT = int(os.environ.get("ZT_SHORT", "1"))
 #: Seconds after which a wait is taken for a hang.
 WAIT = 30 * SLOW
 
@@ -62,6 +69,16 @@ def prefix():
 def libdir():
     """The directory of the library under test."""
     return os.path.join(prefix(), "lib")
+
+
+def some(count):
+    """`count` messages or rounds, or on a slow machine the fewer that ZT_SHORT makes of them."""
+    return max(1, count // SHORT)
+
+
+def by_verbs():
+    """Whether the connections under test must be those of an RDMA device."""
+    return SCHEME == "rdma" and os.environ.get("ZMQ_RDMA_DEVICE") == "verbs"
 
 
 def both(function):
