@@ -9,6 +9,7 @@
 #   lab_siw      siw0 on w0 (10.78.0.1, fd78::1): one host; traffic goes by lo
 #   lab_siw_variant NAME  the same with MPA revision 1 (mpa1), CRC demanded (crc), both
 #                (mpa1crc), as one that knows revision 1 alone (only1), or plain
+#   lab_host rxe|siw  xrxe or xsiw on x0 (10.76.0.1, fd76::1), in each other's place
 #   lab_siw_two  namespaces left and right: siwl on l0 (10.79.0.1), siwr on r0 (10.79.0.2)
 #   lab_say      a line for the run's summary
 
@@ -110,6 +111,23 @@ lab_siw_variant() {
     insmod "$LAB_DIR/../../build-vm/kernel/siw/$1/siw.ko"
     echo "$1" >/run/siw-variant
     rdma link add siw0 type siw netdev w0
+    lab_permit
+}
+
+# One host whose address stays the same while its device changes: x0 (10.76.0.1 and .11,
+# fd76::1, named lab-x0), for programs that have the address built in. `lab_host rxe|siw`.
+lab_host() {
+    local other=siw
+    [ "$1" = rxe ] || other=rxe
+    [ ! -e /sys/class/infiniband/x$1 ] || return 0
+    lab_modules "$([ "$1" = rxe ] && echo rdma_rxe || echo siw)"
+    if [ ! -e /sys/class/net/x0 ]; then
+        lab_pair x0 x1 10.76.0 fd76
+        ip addr add 10.76.0.11/24 dev x0
+        printf '10.76.0.1 lab-x0\n' >>/etc/hosts
+    fi
+    [ ! -e /sys/class/infiniband/x$other ] || rdma link delete x$other
+    rdma link add "x$1" type "$1" netdev x0
     lab_permit
 }
 

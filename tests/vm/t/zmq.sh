@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MPL-2.0
+# shellcheck shell=bash
+#
+# libzmq over the kernel's devices: the programs that tests/run starts outside, inside,
+# with every connection forced on RoCE (rxe) or iWARP (siw). Same library, same tests.
+# ZMQ_RDMA_PREFIX and ZMQ_RDMA_BUILD say what is tested.
+# lab-timeout: 900
+
+# Not for these devices: what wants a peer of plain TCP (on 6.1 siw brings the kernel
+# down when a connection of TCP ends without a word), or proves nothing about a device.
+not_here='identity/(loaded|has)$|monitor/handshake_interval$|devices/|stress/leaks/idle$'
+
+# Of them those that a usual run takes: on RoCE, and (with the code above the device proved
+# there) on iWARP. LAB_ALL is set: all.
+on_both='python/(patterns/|security/(curve|plain_zap|null_zap)|big/(sizes|both_ways)|metadata/'\
+'|linger/(under_pressure|read_after_exit|one_shots|reply|publisher|both_close|one_large)'\
+'|monitor/(life|server_killed|nobody|unbind)|flow/(stalled_both|connect_before|fan_in))'\
+'|stress/(leaks/connects|peers/(connect_at_once|server_restarts|kill_and_terminate))|perf/'
+on_rxe='python/(endpoints/(forms|malformed|not_local|source|given_back)|identity/fork|monitor/|security/|flow/proxied)'\
+'|stress/peers/stop_and_continue'
+
+list_rxe() {
+    "$LAB_DIR/../run" --list python stress perf | grep -vE "$not_here" | grep -E "${LAB_ALL:+.|}$on_both|$on_rxe"
+}
+list_siw() {
+    "$LAB_DIR/../run" --list python stress perf | grep -vE "$not_here" | grep -E "${LAB_ALL:+.|}$on_both"
+}
+
+# Of libzmq's own tests: each pattern, options that reach the transport, and what ends badly.
+parity_core='test_(reqrep_tcp|pair_tcp|hwm|spec_|sub_forward|monitor|heartbeats|reconnect_options|connect_delay'\
+'|disconnect|immediate|last_endpoint|security_(curve|null|plain)|stream|router_|probe_router|term_endpoint'\
+'|unbind|xpub|conflate|metadata|many_sockets|issue_566|iov|proxy|req_|base85|capab|setsockopt|sockopt)'
+
+list_parity_rxe() {
+    "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --list | grep -E "${LAB_ALL:+.|}$parity_core"
+}
+list_parity_siw() {
+    list_parity_rxe | grep -E "${LAB_ALL:+.|}test_(reqrep_tcp|pair_tcp|hwm|spec_|monitor|heartbeats|security_curve|reconnect_options)"
+}
+
+# Every address is that of the one host, by the device.
+environment() { # rxe or siw
+    lab_host "$1"
+    export ZT_HOST=10.76.0.1 ZT_HOST_SECOND=10.76.0.11 ZT_HOST6=fd76::1 ZT_HOST_NAME=lab-x0 ZT_HOST_INTERFACE=x0
+    export ZT_SLOW=${ZT_SLOW:-8} ZT_SHORT=${ZT_SHORT:-10} ZT_PERF_ROUNDS=1 ZMQ_RDMA_DEVICE=verbs PARITY_SHARED_NETWORK=1
+    export PYTHONDONTWRITEBYTECODE=1
+}
+
+own() { # rxe or siw: the tests of tests/run that $LAB_CASES names
+    environment "$1"
+    # shellcheck disable=SC2046 # a name a word
+    "$LAB_DIR/../run" --logs "$LAB_RESULTS/zmq-$1" $(cat "$LAB_CASES")
+}
+
+parity() { # likewise of tests/parity/run
+    environment "$1"
+    # shellcheck disable=SC2046 # a name a word
+    "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --logs "$LAB_RESULTS/parity-$1" $(cat "$LAB_CASES")
+}
+
+test_rxe() { own rxe; }
+test_siw() { own siw; }
+test_parity_rxe() { parity rxe; }
+test_parity_siw() { parity siw; }
