@@ -31,7 +31,7 @@ parity_core='test_(reqrep_tcp|pair_tcp|hwm|spec_|sub_forward|monitor|heartbeats|
 '|unbind|xpub|conflate|metadata|many_sockets|issue_566|iov|proxy|req_|base85|capab|setsockopt|sockopt)'
 
 list_parity_rxe() {
-    [ -n "$LAB_ALL" ] || return 0 # not yet in a usual run
+    [ -n "${LAB_ALL:-}" ] || return 0 # not yet in a usual run
     "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --list | grep -E "${LAB_ALL:+.|}$parity_core"
 }
 list_parity_siw() {
