@@ -170,7 +170,10 @@ pub(in crate::device) fn has_address(interface: &str, ip: IpAddr) -> bool {
 /// Whether this machine has the address; a wildcard stands for those that it has.
 pub(super) fn is_ours(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
-    ip.is_unspecified() || addresses().into_iter().any(|(_, other)| other == Some(ip))
+    ip.is_unspecified()
+        || of_interfaces()
+            .into_iter()
+            .any(|(_, other)| other == Some(ip))
 }
 
 /// All network interfaces.
