@@ -243,7 +243,7 @@ def floods():
                     bad.grant = max(bad.grant, bad.heard + 8)
                     bad.send(kind, payload, flags=1)
                     sent += 1
-                if bad.next() is None:
+                if sent < 3000 and bad.next() is None:
                     break
         except ConnectionError:
             pass

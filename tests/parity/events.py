@@ -214,12 +214,13 @@ def _hello(kind, least, most, reason=0):
 
 
 def _mpa(key, flags, private):
-    """An MPA request or reply of revision 1 (RFC 5044)."""
-    return key + bytes([flags, 1]) + len(private).to_bytes(2, "big") + private
+    """An MPA request or reply of revision 2 (RFC 6581): with the depths of READs, 16 each."""
+    private = (16).to_bytes(2, "big") * 2 + private
+    return key + bytes([flags | ENHANCED, 2]) + len(private).to_bytes(2, "big") + private
 
 
 REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
-REJECT, CRC = 0x20, 0x40
+ENHANCED, REJECT, CRC = 0x10, 0x20, 0x40
 
 
 def _story_of_answer(answer, tries=2, stop=0):

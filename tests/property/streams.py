@@ -133,7 +133,7 @@ class Case:
             self.player.run(lambda stop=stop: self.player.done >= total * (self.case["at"] + stop) / 4 or self._ended())
             if self._ended():
                 break
-            os.kill(self.peer.pid, signal.SIGSTOP)
+            self.peer.stop()
             self.player.idle()
             os.kill(self.peer.pid, signal.SIGCONT)
         self._finish()

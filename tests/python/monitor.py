@@ -262,7 +262,7 @@ def heartbeat_times_out():
             client.send(b"hello")
             assert client.recv() == b"hello"
             seen = watch.until("HANDSHAKE_SUCCEEDED")
-            os.kill(peer.pid, signal.SIGSTOP)
+            peer.stop()
             seen += watch.until("DISCONNECTED")
             os.kill(peer.pid, signal.SIGCONT)
             watch.until("HANDSHAKE_SUCCEEDED")

@@ -176,7 +176,7 @@ def row_03_a_stopped_peer_is_waited_for():
         assert reader.hear() == "met"
         sender = Peer(stopped_sender, endpoint)
         assert sender.hear() == "connected"
-        os.kill(reader.pid, signal.SIGSTOP)
+        reader.stop()
         sender.tell()
         assert sender.hear() == "closing"
         assert sender.silent(1), "closed, and nobody can have acknowledged it"
@@ -187,8 +187,8 @@ def row_03_a_stopped_peer_is_waited_for():
         reader.tell()
 
 
-def stopped_sender(endpoint):
-    """Connects; sends five messages and closes when told to."""
+def stopped_sender(endpoint, count=5):
+    """Connects; sends some messages and closes when told to."""
     ctx = zmq.Context()
     push = sock(ctx, zmq.PUSH, LINGER=-1)
     watch = Monitor(push, zmq.EVENT_HANDSHAKE_SUCCEEDED)
@@ -198,7 +198,7 @@ def stopped_sender(endpoint):
     watch.socket.close(0)
     say("connected")
     ask()
-    for number in range(5):
+    for number in range(count):
         push.send(body(number, 100))
     say("closing")
     leave(ctx, push)
@@ -249,9 +249,10 @@ def row_03_a_peer_that_dies_is_not_waited_for():
         first = sock(ctx, zmq.PUSH)
         first.connect(endpoint)
         assert reader.hear() == "met"
-        sender = Peer(stopped_sender, endpoint)
+        # One: an idle link has credits for no more than a few frames.
+        sender = Peer(stopped_sender, endpoint, 1)
         assert sender.hear() == "connected"
-        os.kill(reader.pid, signal.SIGSTOP)
+        reader.stop()
         sender.tell()
         assert sender.hear() == "closing"
         # Long enough for all of it to have left the queue; what is still there would wait for another peer.
@@ -273,7 +274,7 @@ def row_36_shutdown_does_not_overtake_data():
         assert reader.hear() == "met"
         sender = Peer(paused_sender, endpoint, count, size)
         assert sender.hear() == "connected"
-        os.kill(reader.pid, signal.SIGSTOP)
+        reader.stop()
         sender.tell()
         assert sender.hear() == "closing"
         assert sender.silent(11) or zt.SCHEME == "tcp"

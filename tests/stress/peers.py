@@ -191,7 +191,7 @@ def stop_and_continue():
                 stops += 1
                 continue
             if sent % (count // 10) == 100 and stops < 8:
-                os.kill(reader.pid, signal.SIGSTOP)
+                reader.stop()
         os.kill(reader.pid, signal.SIGCONT)
         print(f"stopped {stops} times until the sender was blocked")
         while reader.hear() != "all":
@@ -212,7 +212,7 @@ def stopped_long():
         for _ in range(500):
             push.send(next(stream))
         assert reader.hear() == 0
-        os.kill(reader.pid, signal.SIGSTOP)
+        reader.stop()
         waiting = None
         push.setsockopt(zmq.SNDTIMEO, 500)
         try:

@@ -95,6 +95,11 @@ class Peer:
         """Wait for the end of a peer that leaves without a last word; its exit code."""
         return self.process.wait(timeout or zt.WAIT)
 
+    def stop(self):
+        """SIGSTOP; returns once none of its threads can do anything more."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def kill(self, how=signal.SIGKILL):
         """Send a signal; after SIGKILL also collect the process."""
         self.process.send_signal(how)

@@ -2,8 +2,6 @@
 """Options about when: connecting, trying again, giving up, leaving."""
 
 import contextlib
-import os
-import signal
 import socket as posix
 
 import zmq
@@ -305,6 +303,6 @@ def heartbeats_and_a_stopped_peer():
         req.connect(peer.hear())
         req.send(b"hello")
         assert req.recv() == b"hello"
-        os.kill(peer.pid, signal.SIGSTOP)
+        peer.stop()
         watch.until("DISCONNECTED")
         peer.kill()
