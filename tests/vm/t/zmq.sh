@@ -35,6 +35,7 @@ list_parity_rxe() {
     "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --list | grep -E "${LAB_ALL:+.|}$parity_core"
 }
 list_parity_siw() {
+    [ -n "${LAB_ALL:-}" ] || return 0
     list_parity_rxe | grep -E "${LAB_ALL:+.|}test_(reqrep_tcp|pair_tcp|hwm|spec_|monitor|heartbeats|security_curve|reconnect_options)"
 }
 
