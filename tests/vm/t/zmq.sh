@@ -51,7 +51,7 @@ environment() { # rxe or siw
 own() { # rxe or siw: the tests of tests/run that $LAB_CASES names
     environment "$1"
     # shellcheck disable=SC2046 # a name a word
-    "$LAB_DIR/../run" --logs "$LAB_RESULTS/zmq-$1" $(cat "$LAB_CASES")
+    "$LAB_DIR/../run" --twice --logs "$LAB_RESULTS/zmq-$1" $(cat "$LAB_CASES")
 }
 
 parity() { # likewise of tests/parity/run
