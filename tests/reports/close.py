@@ -29,6 +29,13 @@ def leave(ctx, *sockets):
     os._exit(0)
 
 
+def until_connected(socket, watch):
+    """Wait for the handshake, and watch no more."""
+    watch.until("HANDSHAKE_SUCCEEDED")
+    socket.disable_monitor()
+    watch.socket.close(0)
+
+
 def tail_sender(endpoint, seed, count):
     """Queues everything, and leaves."""
     ctx = zmq.Context()
@@ -115,9 +122,7 @@ def promiser(endpoint, count, size, linger):
     push.connect(endpoint)
     for number in range(count):
         push.send(body(number, size))
-    watch.until("HANDSHAKE_SUCCEEDED")
-    push.disable_monitor()
-    watch.socket.close(0)
+    until_connected(push, watch)
     say("closing")
     leave(ctx, push)
 
@@ -187,19 +192,17 @@ def row_03_a_stopped_peer_is_waited_for():
         reader.tell()
 
 
-def stopped_sender(endpoint, count=5):
+def stopped_sender(endpoint, count=5, size=100):
     """Connects; sends some messages and closes when told to."""
     ctx = zmq.Context()
-    push = sock(ctx, zmq.PUSH, LINGER=-1)
+    push = sock(ctx, zmq.PUSH, LINGER=-1, SNDHWM=0)
     watch = Monitor(push, zmq.EVENT_HANDSHAKE_SUCCEEDED)
     push.connect(endpoint)
-    watch.until("HANDSHAKE_SUCCEEDED")
-    push.disable_monitor()
-    watch.socket.close(0)
+    until_connected(push, watch)
     say("connected")
     ask()
     for number in range(count):
-        push.send(body(number, 100))
+        push.send(body(number, size))
     say("closing")
     leave(ctx, push)
 
@@ -272,7 +275,7 @@ def row_36_shutdown_does_not_overtake_data():
         first = sock(ctx, zmq.PUSH)
         first.connect(endpoint)
         assert reader.hear() == "met"
-        sender = Peer(paused_sender, endpoint, count, size)
+        sender = Peer(stopped_sender, endpoint, count, size)
         assert sender.hear() == "connected"
         reader.stop()
         sender.tell()
@@ -283,20 +286,3 @@ def row_36_shutdown_does_not_overtake_data():
         assert reader.hear() == list(range(count))
         assert sender.hear() == "closed"
         reader.tell()
-
-
-def paused_sender(endpoint, count, size):
-    """Connects; when told, sends and leaves."""
-    ctx = zmq.Context()
-    push = sock(ctx, zmq.PUSH, LINGER=-1, SNDHWM=0)
-    watch = Monitor(push, zmq.EVENT_HANDSHAKE_SUCCEEDED)
-    push.connect(endpoint)
-    watch.until("HANDSHAKE_SUCCEEDED")
-    push.disable_monitor()
-    watch.socket.close(0)
-    say("connected")
-    ask()
-    for number in range(count):
-        push.send(body(number, size))
-    say("closing")
-    leave(ctx, push)

@@ -14,7 +14,7 @@ use crate::wire::fault::Cause;
 use crate::wire::mpa::{Enhanced, Kind, Revision, Setup};
 use crate::wire::rdmap::{self, Opcode, ReadRequest, SendKind};
 
-fn request() -> Setup<'static> {
+pub(super) fn request() -> Setup<'static> {
     Setup {
         kind: Kind::Request,
         markers: false,
@@ -26,7 +26,7 @@ fn request() -> Setup<'static> {
     }
 }
 
-fn encoded(setup: &Setup<'_>) -> Vec<u8> {
+pub(super) fn encoded(setup: &Setup<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     setup.encode(&mut bytes);
     bytes

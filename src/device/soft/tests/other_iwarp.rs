@@ -176,17 +176,10 @@ fn the_acceptor_tells_by_the_request() {
         let mut raw = TcpStream::connect(listener.local_addr()).unwrap();
         let mut acceptor = accept(&mut listener);
         let request = Setup {
-            kind: Kind::Request,
-            markers: false,
-            crc: true,
-            reject: false,
-            revision: Revision::One,
-            enhanced: None,
             private: &[b"ask", mark].concat(),
+            ..hostile::request()
         };
-        let mut bytes = Vec::new();
-        request.encode(&mut bytes);
-        raw.write_all(&bytes).unwrap();
+        raw.write_all(&hostile::encoded(&request)).unwrap();
         assert_eq!(asked(&mut acceptor).0, b"ask");
         acceptor.endpoint.post_recvs(4).unwrap();
         acceptor.endpoint.accept(b"yes").unwrap();
