@@ -99,7 +99,7 @@ def scripts_parse():
 def licences():
     """Each source file names its licence in its first lines."""
     tracked = builds.run("git", "-C", ROOT, "ls-files").splitlines()
-    named = re.compile(r"\.(rs|c|cpp|hpp|h|py|pl|sh|ac|am|m4)$|^scripts/|^\.ci/|^tests/run$")
+    named = re.compile(r"\.(rs|c|cpp|hpp|h|py|pl|rb|php|sh|ac|am|m4)$|^scripts/|^\.ci/|^tests/run$")
     bare = []
     for path in filter(named.search, tracked):
         with open(os.path.join(ROOT, path), encoding="utf-8") as text:
