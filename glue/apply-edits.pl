@@ -154,7 +154,7 @@ sub apply {
 
 # Writes everything beside its place first, so that a full disk leaves the tree as it was.
 sub install {
-    my @glue = glob "$arg{glue}/rdma_*.[ch]pp";
+    my @glue = glob "$arg{glue}/*.[ch]pp";
     @glue or fail("no glue in $arg{glue}");
     my %new = map { ("$arg{tree}/$_" => $text{$_}) } keys %text;
     $new{"$arg{tree}/src/" . s{.*/}{}r} = slurp($_) for @glue;

@@ -13,10 +13,12 @@
 #include <netdb.h>
 
 #include "rdma_address.hpp"
+#include "busy_poll.hpp"
 #include "err.hpp"
 #include "ip_resolver.hpp"
 #include "options.hpp"
 #include "tcp_address.hpp"
+#include "zmq_draft.h"
 
 static const zmq_rdma_ops_t *checked_ops ()
 {
@@ -69,6 +71,23 @@ int zmq::rdma_options (const options_t &options_, zmq_rdma_options_t *out_)
     if (!options_.bound_device.empty ())
         out_->interface_name = options_.bound_device.c_str ();
     return 0;
+}
+
+int zmq::rdma_busy_poll (const options_t &options_)
+{
+#ifdef ZMQ_BUSY_POLL
+    if (options_.busy_poll > 0)
+        return options_.busy_poll;
+#else
+    LIBZMQ_UNUSED (options_);
+#endif
+    //  What is wrong with the environment, bind and connect tell.
+    zmq_rdma_options_t options;
+    memset (&options, 0, sizeof (options));
+    options.size = sizeof (options);
+    return rdma_ops ()->options_init (&options) < 0
+             ? static_cast<int> (busy_poll_t::never)
+             : options.busy_poll;
 }
 
 bool zmq::rdma_may_bind (const options_t &options_)

@@ -33,6 +33,9 @@ void rdma_log (rdma_log_level_t level_, const std::string &text_);
 //  The result refers to options_. Returns 0, or -1 and sets errno.
 int rdma_options (const options_t &options_, zmq_rdma_options_t *out_);
 
+//  What busy_poll_t is to be told for a connection or socket with these options.
+int rdma_busy_poll (const options_t &options_);
+
 //  Whether the socket options ask for nothing that this transport cannot do;
 //  if they do, says so in the log, and sets errno.
 bool rdma_may_bind (const options_t &options_);

@@ -62,6 +62,7 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _polling_out (false),
     _parked (false),
     _ticking (false),
+    _busy (false),
     _failed (false),
     _at_fault (false),
     _linger (0)
@@ -93,6 +94,8 @@ void zmq::rdma_engine_t<Base>::plug (io_thread_t *io_thread_,
                                      session_base_t *session_)
 {
     _io_thread = io_thread_;
+    _io_thread->get_poller ()->busy_poll ().enter (rdma_busy_poll (_options));
+    _busy = true;
     Base::plug (io_thread_, session_);
 }
 
@@ -129,6 +132,10 @@ template <class Base> void zmq::rdma_engine_t<Base>::leave_poller ()
     if (_ticking) {
         this->cancel_timer (tick_timer_id);
         _ticking = false;
+    }
+    if (_busy) {
+        _io_thread->get_poller ()->busy_poll ().leave ();
+        _busy = false;
     }
     //  The base is about to remove it.
     if (_parked)

@@ -62,6 +62,7 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     using Base::_input_stopped;
     using Base::_mechanism;
     using Base::_next_msg;
+    using Base::_options;
     using Base::_outpos;
     using Base::_output_stopped;
     using Base::_outsize;
@@ -133,6 +134,10 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
 
     //  True iff the tick timer is running.
     bool _ticking;
+
+    //  True while the I/O thread knows that this engine may have it look
+    //  before it sleeps.
+    bool _busy;
 
     //  True once the base has given the connection up; and if it did so for
     //  what the peer said.

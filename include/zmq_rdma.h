@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 3
+#define ZMQ_RDMA_ABI 4
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -58,6 +58,16 @@
  Choice of device: the built-in iWARP over TCP only.
  */
 #define ZMQ_RDMA_DEVICE_SOFT 2
+
+/*
+ `busy_poll`: while messages keep coming sooner than a thread would wake.
+ */
+#define ZMQ_RDMA_BUSY_POLL_ADAPTIVE -2
+
+/*
+ `busy_poll`: always.
+ */
+#define ZMQ_RDMA_BUSY_POLL_ALWAYS -1
 
 /*
  Bit of a link's state: `read` has bytes, or an end or error to report.
@@ -176,6 +186,11 @@ typedef struct zmq_rdma_options_t {
      two seconds); -1: default.
      */
     int32_t dead_after;
+    /*
+     For how many microseconds a thread that waits for messages looks for them before it
+     sleeps; 0: not at all; or a `ZMQ_RDMA_BUSY_POLL_` value. The waiting is the caller's.
+     */
+    int32_t busy_poll;
 } zmq_rdma_options_t;
 
 /*
@@ -232,7 +247,7 @@ typedef struct zmq_rdma_ops_t {
     uint32_t size;
     /*
      Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-     ZMQ_RDMA_STATS; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
+     ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
      */
     int32_t (*options_init)(struct zmq_rdma_options_t *options);
     /*

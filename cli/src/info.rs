@@ -46,7 +46,9 @@ struct OptionInfo {
     about: &'static str,
     default: &'static str,
     choices: &'static [&'static str],
-    value: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numbers: Option<(i32, i32)>,
+    value: Option<String>,
     error: Option<String>,
 }
 
@@ -102,7 +104,8 @@ fn option(variable: &env::Variable) -> OptionInfo {
         about: variable.about,
         default: variable.choices[0],
         choices: variable.choices,
-        value: value.as_ref().ok().copied(),
+        numbers: variable.numbers,
+        value: value.as_ref().ok().map(ToString::to_string),
         error: value.err(),
     }
 }
@@ -140,10 +143,13 @@ fn print(report: &Report, address: Option<&str>, out: &mut Out) -> io::Result<()
     out.line("Environment:")?;
     let rows = report.options.iter().map(|option| {
         let value = match (&option.value, &option.error) {
-            (Some(value), _) => (*value).to_string(),
+            (Some(value), _) => value.clone(),
             _ => "NOT UNDERSTOOD".to_string(),
         };
-        let choices = option.choices.join(" ");
+        let mut choices = option.choices.join(" ");
+        if let Some((least, most)) = option.numbers {
+            choices += &format!(" {least}..{most}");
+        }
         vec![
             option.name.to_string(),
             value,

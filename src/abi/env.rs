@@ -5,8 +5,13 @@
 //! [`VARIABLES`] is the one list of what a user may set. All reading goes through
 //! it; tests hold the manual and the C header against it; `zmq-rdma info` prints it.
 
+use std::borrow::Cow;
+
 use super::log::Level;
-use super::types::{ZMQ_RDMA_DEVICE_AUTO, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS};
+use super::types::{
+    ZMQ_RDMA_BUSY_POLL_ADAPTIVE, ZMQ_RDMA_BUSY_POLL_ALWAYS, ZMQ_RDMA_DEVICE_AUTO,
+    ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS,
+};
 use crate::stream::Choice;
 
 /// One environment variable of ours.
@@ -18,6 +23,8 @@ pub struct Variable {
     pub choices: &'static [&'static str],
     /// Other spellings, with the choice that each is.
     pub aliases: &'static [(&'static str, &'static str)],
+    /// The least and the greatest whole number that it may be as well.
+    pub numbers: Option<(i32, i32)>,
     /// What it decides, in one line.
     pub about: &'static str,
 }
@@ -27,6 +34,7 @@ pub const DEVICE: Variable = Variable {
     name: "ZMQ_RDMA_DEVICE",
     choices: &["auto", "verbs", "soft"],
     aliases: &[],
+    numbers: None,
     about: "which device serves a bind or connect",
 };
 
@@ -35,6 +43,7 @@ pub const LOG: Variable = Variable {
     name: "ZMQ_RDMA_LOG",
     choices: &["error", "off", "warn", "info", "debug", "trace"],
     aliases: &[],
+    numbers: None,
     about: "what is written to standard error",
 };
 
@@ -43,6 +52,7 @@ pub const CRC: Variable = Variable {
     name: "ZMQ_RDMA_CRC",
     choices: &["on", "off"],
     aliases: &[("1", "on"), ("0", "off")],
+    numbers: None,
     about: "whether the device soft insists on CRC32C",
 };
 
@@ -51,42 +61,65 @@ pub const STATS: Variable = Variable {
     name: "ZMQ_RDMA_STATS",
     choices: &["off", "on"],
     aliases: &[("0", "off"), ("1", "on")],
+    numbers: None,
     about: "whether zmq-rdma top may read this process's counters",
 };
 
+/// ZMQ_RDMA_BUSY_POLL.
+pub const BUSY_POLL: Variable = Variable {
+    name: "ZMQ_RDMA_BUSY_POLL",
+    choices: &["adaptive", "never", "always"],
+    aliases: &[("0", "never"), ("-1", "always")],
+    numbers: Some((1, 1_000_000)),
+    about: "microseconds that a thread looks for messages before it sleeps",
+};
+
 /// All of them.
-pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS];
+pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS, BUSY_POLL];
 
 impl Variable {
-    /// The choice that is set; `Err` holds words for the user.
-    pub fn get(&self) -> Result<&'static str, String> {
+    /// What is set; `Err` holds words for the user.
+    pub fn get(&self) -> Result<Cow<'static, str>, String> {
         match std::env::var_os(self.name) {
-            None => Ok(self.choices[0]),
+            None => Ok(self.choices[0].into()),
             Some(text) => self.read(&text.to_string_lossy()),
         }
     }
 
-    fn read(&self, text: &str) -> Result<&'static str, String> {
+    fn read(&self, text: &str) -> Result<Cow<'static, str>, String> {
         if text.is_empty() {
-            return Ok(self.choices[0]);
+            return Ok(self.choices[0].into());
         }
         let alias = self.aliases.iter().find(|(other, _)| *other == text);
         let text = alias.map_or(text, |(_, choice)| choice);
-        let choice = self.choices.iter().find(|choice| **choice == text);
-        choice.copied().ok_or_else(|| {
-            let (last, rest) = self.choices.split_last().unwrap_or((&"", &[]));
-            let name = self.name;
-            format!(
-                "{name} is \"{text}\"; it may be {} or {last}",
-                rest.join(", ")
-            )
-        })
+        if let Some(choice) = self.choices.iter().find(|choice| **choice == text) {
+            return Ok((*choice).into());
+        }
+        match (self.numbers, text.parse::<i32>()) {
+            (Some((least, most)), Ok(n)) if (least..=most).contains(&n) => Ok(n.to_string().into()),
+            _ => Err(self.complaint(text)),
+        }
+    }
+
+    /// That it cannot be `text`, and what it can.
+    fn complaint(&self, text: &str) -> String {
+        let mut may: Vec<_> = self.choices.iter().map(ToString::to_string).collect();
+        may.extend(
+            self.numbers
+                .map(|(least, most)| format!("a number from {least} to {most}")),
+        );
+        let last = may.pop().unwrap_or_default();
+        let name = self.name;
+        format!(
+            "{name} is \"{text}\"; it may be {} or {last}",
+            may.join(", ")
+        )
     }
 }
 
 /// Which device may serve.
 pub fn device() -> Result<i32, String> {
-    Ok(match DEVICE.get()? {
+    Ok(match &*DEVICE.get()? {
         "verbs" => ZMQ_RDMA_DEVICE_VERBS,
         "soft" => ZMQ_RDMA_DEVICE_SOFT,
         _ => ZMQ_RDMA_DEVICE_AUTO,
@@ -105,7 +138,16 @@ pub fn stats() -> Result<bool, String> {
 
 /// The least level that is written; `None`: nothing is.
 pub fn log() -> Result<Option<Level>, String> {
-    LOG.get().map(Level::from_name)
+    LOG.get().map(|name| Level::from_name(&name))
+}
+
+/// How long a thread looks before it sleeps: microseconds, or a ZMQ_RDMA_BUSY_POLL_ value.
+pub fn busy_poll() -> Result<i32, String> {
+    Ok(match &*BUSY_POLL.get()? {
+        "never" => 0,
+        "always" => ZMQ_RDMA_BUSY_POLL_ALWAYS,
+        number => number.parse().unwrap_or(ZMQ_RDMA_BUSY_POLL_ADAPTIVE),
+    })
 }
 
 /// A C number as a choice.
@@ -124,14 +166,31 @@ mod tests {
 
     #[test]
     fn what_is_no_choice_is_told_with_those_that_are() {
-        assert_eq!(DEVICE.read("soft"), Ok("soft"));
-        assert_eq!(DEVICE.read(""), Ok("auto"));
-        assert_eq!(CRC.read("0"), Ok("off"));
+        assert_eq!(DEVICE.read("soft").unwrap(), "soft");
+        assert_eq!(DEVICE.read("").unwrap(), "auto");
+        assert_eq!(CRC.read("0").unwrap(), "off");
         let words = DEVICE.read("Soft").unwrap_err();
         assert_eq!(
             words,
             "ZMQ_RDMA_DEVICE is \"Soft\"; it may be auto, verbs or soft"
         );
+    }
+
+    #[test]
+    fn a_number_has_its_range() {
+        assert_eq!(BUSY_POLL.read("1000000").unwrap(), "1000000");
+        assert_eq!(BUSY_POLL.read("0").unwrap(), "never");
+        for wrong in ["-2", "1000001", "1.5", "99999999999", "5us"] {
+            let words = BUSY_POLL.read(wrong).unwrap_err();
+            assert_eq!(
+                words,
+                format!(
+                    "ZMQ_RDMA_BUSY_POLL is \"{wrong}\"; it may be adaptive, never, always or \
+                     a number from 1 to 1000000"
+                )
+            );
+        }
+        assert!(DEVICE.read("1").is_err());
     }
 
     #[test]

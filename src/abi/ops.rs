@@ -8,6 +8,7 @@ use std::mem::size_of;
 use std::ptr::null;
 use std::time::Instant;
 
+use super::env;
 use super::guard::door;
 use super::handle::Handle;
 use super::log::{self, Level};
@@ -113,9 +114,9 @@ fn free<T, H>(name: &str, handle: *mut H) -> i32 {
 
 extern "C" fn options_init(options: *mut Options) -> i32 {
     door("options_init", || {
-        let device = match environment() {
-            Ok(device) => device,
-            Err(words) => return told(words),
+        let (device, busy_poll) = match (environment(), env::busy_poll()) {
+            (Ok(device), Ok(busy_poll)) => (device, busy_poll),
+            (Err(words), _) | (_, Err(words)) => return told(words),
         };
         put(
             options,
@@ -130,6 +131,7 @@ extern "C" fn options_init(options: *mut Options) -> i32 {
                 ipv6: 0,
                 interface_name: null(),
                 dead_after: -1,
+                busy_poll,
             },
         )
     })

@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_void};
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 3;
+pub const ZMQ_RDMA_ABI: u32 = 4;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -20,6 +20,11 @@ pub const ZMQ_RDMA_DEVICE_AUTO: i32 = 0;
 pub const ZMQ_RDMA_DEVICE_VERBS: i32 = 1;
 /// Choice of device: the built-in iWARP over TCP only.
 pub const ZMQ_RDMA_DEVICE_SOFT: i32 = 2;
+
+/// `busy_poll`: while messages keep coming sooner than a thread would wake.
+pub const ZMQ_RDMA_BUSY_POLL_ADAPTIVE: i32 = -2;
+/// `busy_poll`: always.
+pub const ZMQ_RDMA_BUSY_POLL_ALWAYS: i32 = -1;
 
 /// Bit of a link's state: `read` has bytes, or an end or error to report.
 pub const ZMQ_RDMA_READABLE: i32 = 1;
@@ -102,6 +107,9 @@ pub struct Options {
     /// A peer not heard of for so many milliseconds is dead (ZMQ_TCP_MAXRT; at least
     /// two seconds); -1: default.
     pub dead_after: i32,
+    /// For how many microseconds a thread that waits for messages looks for them before it
+    /// sleeps; 0: not at all; or a `ZMQ_RDMA_BUSY_POLL_` value. The waiting is the caller's.
+    pub busy_poll: i32,
 }
 
 /// The transport. `abi` and `size` come first and never move; later versions
@@ -121,7 +129,7 @@ pub struct Ops {
     pub size: u32,
 
     /// Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-    /// ZMQ_RDMA_STATS; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
+    /// ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
     pub options_init: extern "C" fn(options: *mut Options) -> i32,
 
     /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.

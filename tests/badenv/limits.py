@@ -62,11 +62,11 @@ def environment():
     """A value that does not exist is EINVAL and a list of those that do; right ones work."""
     if zt.SCHEME == "tcp":
         return
-    for name, choices in (("ZMQ_RDMA_DEVICE", "auto, verbs"), ("ZMQ_RDMA_LOG", "debug"), ("ZMQ_RDMA_CRC", "off")):
+    for name, choices in (("ZMQ_RDMA_DEVICE", "auto, verbs"), ("ZMQ_RDMA_LOG", "debug"), ("ZMQ_RDMA_CRC", "off"), ("ZMQ_RDMA_BUSY_POLL", "a number from 1")):
         answer, said = _bind("rdma://127.0.0.1:*", **{name: "junk"})
         assert name in said and choices in said, said
         assert answer == "EINVAL", f"{name}=junk: {answer}"
-    for name, values in (("ZMQ_RDMA_DEVICE", ("auto", "soft", "")), ("ZMQ_RDMA_LOG", ("off", "trace")), ("ZMQ_RDMA_CRC", ("on", "off"))):
+    for name, values in (("ZMQ_RDMA_DEVICE", ("auto", "soft", "")), ("ZMQ_RDMA_LOG", ("off", "trace")), ("ZMQ_RDMA_CRC", ("on", "off")), ("ZMQ_RDMA_BUSY_POLL", ("adaptive", "never", "always", "-1", "0", "25"))):
         for value in values:
             answer, _ = _bind("rdma://127.0.0.1:*", **{name: value})
             assert answer == "ok", f"{name}={value}: {answer}"

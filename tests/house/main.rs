@@ -282,6 +282,10 @@ fn manual_and_code_know_the_same_variables() {
             let choice = format!("'{choice}'");
             assert!(entry.contains(&choice), "{}: {choice}", variable.name);
         }
+        if let Some((least, most)) = variable.numbers {
+            let range = format!("from {least} to {most}");
+            assert!(entry.contains(&range), "{}: {range}", variable.name);
+        }
     }
 }
 
