@@ -36,6 +36,7 @@ pub struct FaultyEndpoint {
     sent: VecDeque<Event>,
     /// Of what came, in order.
     came: VecDeque<Event>,
+    /// Fewer slots or receives were given than asked for.
     starved: bool,
     outgoing: Outgoing,
     probes: u32,
@@ -279,11 +280,13 @@ impl Endpoint for FaultyEndpoint {
 
     fn post_recvs(&mut self, n: u16) -> Result<u16> {
         self.call()?;
+        let asked = n;
         let n = if self.chance.hits(self.plan.stint) {
-            self.chance.below(usize::from(n) + 1) as u16
+            self.chance.below(usize::from(asked) + 1) as u16
         } else {
-            n
+            asked
         };
+        self.starved |= n < asked;
         let posted = self.inner.post_recvs(n);
         self.before_its_end(posted, 0)
     }

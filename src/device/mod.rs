@@ -313,7 +313,8 @@ pub trait Endpoint: Send {
     /// `Disconnected` or an error.
     fn reject(&mut self, private: &[u8]) -> Result<()>;
 
-    /// Post up to `n` more receives; returns how many were (0 when memory is capped).
+    /// Post up to `n` more receives; returns how many were. Fewer at the depth, or when
+    /// memory is capped: then the endpoint turns ready again for another try.
     /// Allowed before the connection stands; then it takes effect before the peer can send.
     fn post_recvs(&mut self, n: u16) -> Result<u16>;
     /// A free send slot, or `None` when the device has none to give now

@@ -236,6 +236,23 @@ fn while_it_owes_something_it_waits_to_be_writable() {
 }
 
 #[test]
+fn whoever_got_less_than_asked_for_is_told_to_ask_again() {
+    let plan = Plan {
+        stint: PerMille(500),
+        ..Plan::default()
+    };
+    let mut endpoint = FaultyEndpoint::new(Box::new(script()), plan);
+    let mut stinted = 0;
+    for _ in 0..50 {
+        let less = endpoint.post_recvs(8).unwrap() < 8;
+        assert_eq!(endpoint.ready().write, less);
+        stinted += usize::from(less);
+        endpoint.starved = false;
+    }
+    assert!((10..40).contains(&stinted), "{stinted}");
+}
+
+#[test]
 fn spoilt_messages_are_spoilt_as_planned() {
     let always = PerMille(1000);
     let plain = told(&play(Plan::default())).0;
