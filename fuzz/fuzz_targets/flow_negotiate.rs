@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MPL-2.0
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zmq_rdma_fuzz::flow::negotiate(data));

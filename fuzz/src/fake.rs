@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MPL-2.0
+//! A device that is nothing but two queues: what is sent arrives when the
+//! target says so.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use zmq_rdma::device::region::{Free, Slab, Unregistered};
+use zmq_rdma::device::{Caps, Endpoint, Event, Kind, Options, PrivateData, Ready, Remote};
+use zmq_rdma::error::{Error, Result};
+
+/// One direction between two endpoints.
+#[derive(Default)]
+pub struct Lane {
+    /// Posted by the sender, not delivered.
+    pub sent: VecDeque<Vec<u8>>,
+    /// Delivered, not polled.
+    pub delivered: VecDeque<Vec<u8>>,
+    /// Receives posted and not used, and the bytes that each has room for.
+    pub posted: usize,
+    room: usize,
+    /// Sends delivered and not reported complete.
+    done: u16,
+    /// The sender says no more.
+    pub closed: bool,
+    /// Private data of the sender's acceptance.
+    pub reply: Option<Vec<u8>>,
+}
+
+/// What a SEND may not do: with any device it ends the connection.
+pub enum Offence {
+    /// It found no posted receive.
+    NoReceive,
+    /// It is longer than the receive that it found.
+    TooLong,
+}
+
+/// A lane that both ends hold.
+#[derive(Clone, Default)]
+pub struct Shared(Arc<Mutex<Lane>>);
+
+impl Shared {
+    /// The lane.
+    pub fn lane(&self) -> MutexGuard<'_, Lane> {
+        self.0.lock().expect("no panic has been survived")
+    }
+
+    /// The oldest SEND arrives; whether there was one.
+    pub fn deliver(&self) -> std::result::Result<bool, Offence> {
+        let mut lane = self.lane();
+        let Some(bytes) = lane.sent.pop_front() else {
+            return Ok(false);
+        };
+        lane.done += 1;
+        lane.posted = lane.posted.checked_sub(1).ok_or(Offence::NoReceive)?;
+        if bytes.len() > lane.room {
+            return Err(Offence::TooLong);
+        }
+        lane.delivered.push_back(bytes);
+        Ok(true)
+    }
+
+    /// The oldest SEND goes out to nobody.
+    pub fn drop_one(&self) -> bool {
+        let mut lane = self.lane();
+        let gone = lane.sent.pop_front().is_some();
+        lane.done += u16::from(gone);
+        gone
+    }
+}
+
+/// One end.
+pub struct Fake {
+    /// What it sends.
+    pub out: Shared,
+    /// What it hears.
+    pub inward: Shared,
+    /// Told before all else.
+    pub first: VecDeque<Event>,
+    /// What it tells does not reach the link as it is: a SEND told twice asks for one receive more.
+    pub spoilt: bool,
+    slab: Arc<Slab>,
+    options: Options,
+    in_queue: u16,
+    gone: bool,
+}
+
+impl Fake {
+    /// An end of two lanes.
+    pub fn new(out: &Shared, inward: &Shared, options: &Options) -> Fake {
+        inward.lane().room = options.slot_size;
+        Fake {
+            out: out.clone(),
+            inward: inward.clone(),
+            first: VecDeque::new(),
+            spoilt: false,
+            slab: Slab::new(options.slot_size, 4, 64 << 20, Box::new(Unregistered)),
+            options: options.clone(),
+            in_queue: 0,
+            gone: false,
+        }
+    }
+}
+
+impl Endpoint for Fake {
+    fn kind(&self) -> Kind {
+        Kind::Soft
+    }
+
+    fn device_name(&self) -> &str {
+        "fake"
+    }
+
+    fn caps(&self) -> Caps {
+        Caps {
+            slot_size: self.options.slot_size,
+            recv_depth: self.options.recv_depth,
+            send_depth: self.options.send_depth,
+            detects_idle_death: false,
+            reads: false,
+        }
+    }
+
+    fn ready(&self) -> Ready {
+        Ready {
+            fd: -1,
+            read: true,
+            write: false,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        ([127, 0, 0, 1], 1).into()
+    }
+
+    fn peer_addr(&self) -> SocketAddr {
+        ([127, 0, 0, 1], 2).into()
+    }
+
+    fn accept(&mut self, private: &[u8]) -> Result<()> {
+        self.out.lane().reply = Some(private.to_vec());
+        let stands = Event::Established(PrivateData::default());
+        self.first.push_back(stands);
+        Ok(())
+    }
+
+    fn reject(&mut self, _: &[u8]) -> Result<()> {
+        self.first.push_back(Event::Disconnected);
+        Ok(())
+    }
+
+    fn post_recvs(&mut self, n: u16) -> Result<u16> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        let mut lane = self.inward.lane();
+        let room = usize::from(self.options.recv_depth) - lane.posted;
+        assert!(
+            self.spoilt || usize::from(n) <= room,
+            "more receives than the depth"
+        );
+        let n = n.min(room as u16);
+        lane.posted += usize::from(n);
+        Ok(n)
+    }
+
+    fn reserve(&mut self) -> Result<Option<Free>> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        self.slab.take()
+    }
+
+    fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        self.in_queue += 1;
+        assert!(
+            self.in_queue <= self.options.send_depth,
+            "more sends than the depth"
+        );
+        let bytes = slot.fill(len).bytes().to_vec();
+        self.out.lane().sent.push_back(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<u16> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        Ok(0)
+    }
+
+    unsafe fn expose(&mut self, _: *const u8, _: usize) -> Result<Remote> {
+        Err(Error::Misuse("not here"))
+    }
+
+    fn hide(&mut self, _: u32) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn post_read(&mut self, _: *mut u8, _: Remote, _: u64) -> Result<()> {
+        Err(Error::Misuse("not here"))
+    }
+
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        events.extend(self.first.drain(..));
+        let done = std::mem::take(&mut self.out.lane().done);
+        if done > 0 {
+            self.in_queue -= done;
+            events.push(Event::Sent(done));
+        }
+        let mut inward = self.inward.lane();
+        while let Some(bytes) = inward.delivered.pop_front() {
+            let mut slot = self.slab.take()?.ok_or(Error::Limit("slots"))?;
+            slot.write(0, &bytes);
+            events.push(Event::Received(slot.fill(bytes.len())));
+        }
+        if inward.closed && inward.sent.is_empty() {
+            self.gone = true;
+            events.push(Event::Disconnected);
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self, _: Instant) -> Result<Duration> {
+        Ok(Duration::MAX)
+    }
+
+    fn abort(&mut self) {
+        self.gone = true;
+        let mut out = self.out.lane();
+        out.sent.clear();
+        out.closed = true;
+    }
+
+    fn disconnect(&mut self) -> Result<()> {
+        self.out.lane().closed = true;
+        Ok(())
+    }
+}
