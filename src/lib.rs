@@ -17,10 +17,23 @@
 //! `device::region` -> `device::soft::endpoint` -> `proto::{rdmap, ddp, mpa}`
 //! -> one `writev`. See docs/design.md for the reasons.
 
+// What needs a system that src/os knows is left out elsewhere; wire and proto need none.
+#[cfg(unix)]
 pub mod abi;
+#[cfg(unix)]
 pub mod device;
 pub mod error;
+#[cfg(unix)]
 pub mod os;
 pub mod proto;
+#[cfg(unix)]
 pub mod stream;
 pub mod wire;
+
+#[cfg(not(any(unix, feature = "machines-only")))]
+compile_error!(
+    "zmq-rdma: there is no device for this system yet, so no transport; its wire formats and \
+     machines alone build with `--features machines-only`"
+);
+#[cfg(all(feature = "verbs", not(target_os = "linux")))]
+compile_error!("zmq-rdma: the verbs device is of Linux; configure --without-rdma-verbs");

@@ -6,12 +6,17 @@
 pub mod addr;
 pub mod bell;
 pub mod sync;
+pub mod system;
 
-use std::ffi::{CStr, CString};
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::Once;
+
+use libc::{c_int, socklen_t};
 
 use crate::error::{Error, Result};
 
@@ -92,8 +97,8 @@ pub fn failed(op: &'static str, error: &std::io::Error) -> Error {
 /// Start a thread of the library: named, with all signals blocked, so that
 /// the program's handlers never run on it.
 pub fn spawn(name: &'static str, body: fn()) -> Result<()> {
-    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `all` is valid for writes.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: `all` was initialised by sigfillset, `before` is valid for writes.
@@ -107,41 +112,36 @@ pub fn spawn(name: &'static str, body: fn()) -> Result<()> {
     }
 }
 
-/// `len` words of memory, all zero, that other processes can find by `name` among this
-/// one's descriptors (`/proc/PID/fd`), and map or read as far as the kernel lets them trace it. It
-/// stays for good, of this size, and takes room only where it was written to. After a fork the child
-/// has it too; after an exec it is gone.
-pub fn shared_words(name: &CStr, len: usize) -> Result<&'static [AtomicU64]> {
-    let bytes = len * size_of::<AtomicU64>();
-    let failed_now = |op| failed(op, &std::io::Error::last_os_error());
-    // SAFETY: a NUL-terminated string.
-    let fd =
-        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(failed_now("memfd_create"));
+/// Types of which any bytes, zeros among them, are a value.
+pub trait Plain {}
+impl Plain for c_int {}
+
+/// Set a socket's option of a number.
+pub fn set_option(fd: RawFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    set_option_bytes(fd, level, name, &value.to_ne_bytes())
+}
+
+/// Set a socket's option of so many bytes.
+pub fn set_option_bytes(fd: RawFd, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
+    let at = value.as_ptr().cast();
+    let len = value.len() as socklen_t;
+    // SAFETY: `at` is readable for `len` bytes.
+    if unsafe { libc::setsockopt(fd, level, name, at, len) } < 0 {
+        return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else has it.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: plain numbers.
-    if unsafe { libc::ftruncate(fd, bytes as libc::off_t) } != 0 {
-        return Err(failed_now("ftruncate"));
+    Ok(())
+}
+
+/// A socket's option.
+pub fn get_option<T: Plain>(fd: RawFd, level: c_int, name: c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as socklen_t;
+    // SAFETY: writable for `len` bytes. An older kernel fills fewer.
+    if unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &mut len) } < 0 {
+        return Err(io::Error::last_os_error());
     }
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: plain numbers.
-    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(failed_now("F_ADD_SEALS"));
-    }
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of the size of the file, at no address of ours.
-    let start = unsafe { libc::mmap(null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(failed_now("mmap"));
-    }
-    // Its name in /proc must stay.
-    let _ = file.into_raw_fd();
-    // SAFETY: mapped above, aligned to a page, never unmapped; nothing but
-    // atomics refers to it, and its size is sealed.
-    Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
+    // SAFETY: `Plain` types are valid all-zero and with any bytes over that.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Index of a network interface, by name or by number.

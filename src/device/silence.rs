@@ -4,35 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What the kernel knows of the peer's acknowledgements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Acks {
-    /// Segments sent and not acknowledged.
-    pub unacked: u32,
-    /// Zero-window probes sent and not answered.
-    pub probes: u32,
-    /// Since the last acknowledgement came in.
-    pub last_ack: Duration,
-    /// Least age of the oldest segment that is not acknowledged.
-    pub oldest: Duration,
-}
-
-impl Acks {
-    /// As the kernel tells.
-    pub fn of(i: &libc::tcp_info) -> Acks {
-        // Each retransmission doubles the timeout, so k of them took
-        // rto - rto/2^k together; the last was sent `last_data_sent` ago.
-        let rto = u64::from(i.tcpi_rto);
-        let waited = rto - (rto >> i.tcpi_backoff.min(63));
-        Acks {
-            unacked: i.tcpi_unacked,
-            probes: u32::from(i.tcpi_probes),
-            last_ack: Duration::from_millis(u64::from(i.tcpi_last_ack_recv)),
-            oldest: Duration::from_micros(waited)
-                + Duration::from_millis(u64::from(i.tcpi_last_data_sent)),
-        }
-    }
-}
+use crate::os::system::Acks;
 
 /// What has been seen of a peer's silence.
 #[derive(Debug, Default)]

@@ -8,6 +8,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{c_int, socklen_t};
 
+use super::system;
+
 /// Bytes of room for an address.
 pub fn storage_len() -> socklen_t {
     mem::size_of::<libc::sockaddr_storage>() as socklen_t
@@ -25,28 +27,13 @@ pub fn to_raw(addr: &SocketAddr) -> (libc::sockaddr_storage, socklen_t) {
     let at: *mut libc::sockaddr_storage = &mut raw;
     match addr {
         SocketAddr::V4(a) => {
-            let v4 = libc::sockaddr_in {
-                sin_family: libc::AF_INET as _,
-                sin_port: a.port().to_be(),
-                sin_addr: libc::in_addr {
-                    s_addr: u32::from_ne_bytes(a.ip().octets()),
-                },
-                sin_zero: [0; 8],
-            };
+            let v4 = system::sockaddr_in(a);
             // SAFETY: a sockaddr_storage has room and alignment for any address.
             unsafe { at.cast::<libc::sockaddr_in>().write(v4) };
             (raw, mem::size_of_val(&v4) as socklen_t)
         }
         SocketAddr::V6(a) => {
-            let v6 = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as _,
-                sin6_port: a.port().to_be(),
-                sin6_flowinfo: a.flowinfo(),
-                sin6_addr: libc::in6_addr {
-                    s6_addr: a.ip().octets(),
-                },
-                sin6_scope_id: a.scope_id(),
-            };
+            let v6 = system::sockaddr_in6(a);
             // SAFETY: as above.
             unsafe { at.cast::<libc::sockaddr_in6>().write(v6) };
             (raw, mem::size_of_val(&v6) as socklen_t)

@@ -8,15 +8,16 @@ mod errno;
 use std::io::{self, IoSlice};
 use std::mem::{self, MaybeUninit};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_int, c_void};
 
-use crate::device::silence::Acks;
 use crate::device::Options;
 use crate::error::{Error, Result};
-use crate::os::addr::{from_raw, no_addr, storage_len, to_raw};
+use crate::os::addr::{from_raw, no_addr, to_raw};
+use crate::os::system::{self, Acks};
+use crate::os::{get_option, set_option};
 
 use errno::{address_error, connect_error, device_error, stream_error};
 
@@ -81,25 +82,21 @@ impl Tcp {
     pub fn accept(&self, o: &Options) -> Result<(Tcp, SocketAddr)> {
         loop {
             let mut raw = no_addr();
-            let at: *mut libc::sockaddr_storage = &mut raw;
-            let mut len = storage_len();
-            let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-            // SAFETY: `at` has room for `len` bytes of address.
-            let fd = unsafe { libc::accept4(self.fd(), at.cast(), &mut len, flags) };
-            if fd >= 0 {
-                let peer = from_raw(&raw).ok_or(Error::Device {
-                    op: "accept",
-                    code: libc::EAFNOSUPPORT,
-                })?;
-                let tcp = Tcp::adopt(fd);
-                tcp.prioritize(o)?;
-                return Ok((tcp, peer));
-            }
-            let e = io::Error::last_os_error();
-            match e.raw_os_error() {
-                Some(libc::EINTR) => {}
-                Some(libc::EAGAIN) => return Err(Error::Again),
-                _ => return Err(device_error("accept", &e)),
+            match system::accept(self.fd(), &mut raw) {
+                Ok(socket) => {
+                    let peer = from_raw(&raw).ok_or(Error::Device {
+                        op: "accept",
+                        code: libc::EAFNOSUPPORT,
+                    })?;
+                    let tcp = Tcp::adopt(socket);
+                    tcp.prioritize(o)?;
+                    return Ok((tcp, peer));
+                }
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EAGAIN) => return Err(Error::Again),
+                    _ => return Err(device_error("accept", &e)),
+                },
             }
         }
     }
@@ -178,7 +175,7 @@ impl Tcp {
     /// The same; what is written later goes into other segments, unless the kernel
     /// takes only a part.
     pub fn write_record(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
-        self.send_parts(parts, libc::MSG_NOSIGNAL | libc::MSG_EOR)
+        self.send_parts(parts, libc::MSG_NOSIGNAL | system::whole_record())
     }
 
     fn send_parts(&self, parts: &[IoSlice<'_>], flags: c_int) -> Result<usize> {
@@ -229,14 +226,14 @@ impl Tcp {
 
     /// Bytes of payload of a full segment towards the peer, as of now.
     pub fn emss(&self) -> Result<usize> {
-        let mss: c_int = self.get("TCP_MAXSEG", libc::IPPROTO_TCP, libc::TCP_MAXSEG)?;
+        let mss: c_int = get_option(self.fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG)
+            .map_err(|e| device_error("TCP_MAXSEG", &e))?;
         Ok(usize::try_from(mss).unwrap_or(0))
     }
 
     /// What the kernel knows of the peer's acknowledgements.
     pub fn acks(&self) -> Result<Acks> {
-        let info = self.get("TCP_INFO", libc::IPPROTO_TCP, libc::TCP_INFO)?;
-        Ok(Acks::of(&info))
+        system::acks(self.fd()).map_err(|e| device_error("TCP_INFO", &e))
     }
 
     fn open(addr: &SocketAddr, o: &Options) -> Result<Tcp> {
@@ -245,19 +242,16 @@ impl Tcp {
         } else {
             libc::AF_INET
         };
-        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: socket takes no pointers.
-        let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) };
-        check(fd).map_err(|e| device_error("socket", &e))?;
-        let tcp = Tcp::adopt(fd);
+        let socket = system::open(family).map_err(|e| device_error("socket", &e))?;
+        let tcp = Tcp::adopt(socket);
         tcp.apply(addr, o)?;
         Ok(tcp)
     }
 
-    fn adopt(fd: RawFd) -> Tcp {
-        // SAFETY: `fd` was just made by the kernel for us, and nobody else knows it.
-        let socket = unsafe { TcpStream::from_raw_fd(fd) };
-        Tcp { socket }
+    fn adopt(socket: OwnedFd) -> Tcp {
+        Tcp {
+            socket: socket.into(),
+        }
     }
 
     fn apply(&self, addr: &SocketAddr, o: &Options) -> Result<()> {
@@ -279,7 +273,7 @@ impl Tcp {
         }
         self.prioritize(o)?;
         if let Some(name) = &o.interface {
-            self.set_bytes(libc::SO_BINDTODEVICE, name.as_bytes())
+            system::bind_to_interface(self.fd(), name)
                 .map_err(|e| address_error("SO_BINDTODEVICE", &e))?;
         }
         self.keep_alive(o.dead_after)
@@ -288,7 +282,9 @@ impl Tcp {
     /// To be done after the type of service, which implies a priority.
     fn prioritize(&self, o: &Options) -> Result<()> {
         match o.priority {
-            Some(n) => self.set("SO_PRIORITY", libc::SOL_SOCKET, libc::SO_PRIORITY, n),
+            Some(n) => {
+                system::set_priority(self.fd(), n).map_err(|e| device_error("SO_PRIORITY", &e))
+            }
             None => Ok(()),
         }
     }
@@ -298,7 +294,7 @@ impl Tcp {
         let (idle, every, times) = keep_alive_plan(dead_after);
         let tcp = libc::IPPROTO_TCP;
         self.set("SO_KEEPALIVE", libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-        self.set("TCP_KEEPIDLE", tcp, libc::TCP_KEEPIDLE, idle)?;
+        self.set("TCP_KEEPIDLE", tcp, system::KEEP_IDLE, idle)?;
         self.set("TCP_KEEPINTVL", tcp, libc::TCP_KEEPINTVL, every)?;
         self.set("TCP_KEEPCNT", tcp, libc::TCP_KEEPCNT, times)
     }
@@ -313,46 +309,15 @@ impl Tcp {
     }
 
     fn set(&self, op: &'static str, level: c_int, name: c_int, value: c_int) -> Result<()> {
-        let at: *const c_int = &value;
-        let len = mem::size_of::<c_int>() as socklen_t;
-        // SAFETY: `at` is a c_int, `len` its size.
-        let rc = unsafe { libc::setsockopt(self.fd(), level, name, at.cast(), len) };
-        check(rc).map_err(|e| device_error(op, &e))
-    }
-
-    fn set_bytes(&self, name: c_int, value: &[u8]) -> io::Result<()> {
-        let at = value.as_ptr().cast::<c_void>();
-        let len = value.len() as socklen_t;
-        // SAFETY: `at` is readable for `len` bytes.
-        check(unsafe { libc::setsockopt(self.fd(), libc::SOL_SOCKET, name, at, len) })
-    }
-
-    fn get<T: Plain>(&self, op: &'static str, level: c_int, name: c_int) -> Result<T> {
-        let mut value = MaybeUninit::<T>::zeroed();
-        let mut len = mem::size_of::<T>() as socklen_t;
-        let at = value.as_mut_ptr().cast::<c_void>();
-        // SAFETY: `at` is writable for `len` bytes. An older kernel fills fewer.
-        let rc = unsafe { libc::getsockopt(self.fd(), level, name, at, &mut len) };
-        check(rc).map_err(|e| device_error(op, &e))?;
-        // SAFETY: `Plain` types are valid all-zero and with any bytes over that.
-        Ok(unsafe { value.assume_init() })
+        set_option(self.fd(), level, name, value).map_err(|e| device_error(op, &e))
     }
 }
-
-/// Types of which any bytes, zeros among them, are a value.
-trait Plain {}
-impl Plain for c_int {}
-impl Plain for libc::tcp_info {}
 
 /// Four bytes that nobody can guess.
 pub(super) fn random() -> Result<u32> {
     let mut bytes = [0u8; 4];
-    // SAFETY: `bytes` is writable for its length. So few bytes come whole.
-    let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if n == bytes.len() as isize {
-        return Ok(u32::from_ne_bytes(bytes));
-    }
-    Err(device_error("getrandom", &io::Error::last_os_error()))
+    system::fill_random(&mut bytes).map_err(|e| device_error("getrandom", &e))?;
+    Ok(u32::from_ne_bytes(bytes))
 }
 
 /// Seconds idle, seconds between probes, probes, so that their sum is `dead_after`.

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::sys;
-use crate::device::silence::Acks;
 use crate::error::Result;
+use crate::os::system::Acks;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Number of the attribute that holds a `tcp_info`.

@@ -120,7 +120,7 @@ pub fn share() -> Result<()> {
     }
     // Also after a failure: one complaint is enough.
     books.shared = true;
-    let words = os::shared_words(SHARED_NAME, RECORDS * WORDS)?;
+    let words = os::system::shared_words(SHARED_NAME, RECORDS * WORDS)?;
     let mut records = words.chunks_exact(WORDS).filter_map(|c| c.try_into().ok());
     let first: Option<Record> = records.next();
     if let Some(process) = first {
