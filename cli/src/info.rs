@@ -50,6 +50,7 @@ struct OptionInfo {
     numbers: Option<(i32, i32)>,
     value: Option<String>,
     error: Option<String>,
+    socket_option: Option<i32>,
 }
 
 /// Print all that.
@@ -107,6 +108,7 @@ fn option(variable: &env::Variable) -> OptionInfo {
         numbers: variable.numbers,
         value: value.as_ref().ok().map(ToString::to_string),
         error: value.err(),
+        socket_option: variable.option.map(|option| option.number),
     }
 }
 
@@ -154,12 +156,19 @@ fn print(report: &Report, address: Option<&str>, out: &mut Out) -> io::Result<()
             option.name.to_string(),
             value,
             choices,
+            option.socket_option.map_or("-".into(), |n| n.to_string()),
             option.about.to_string(),
         ]
     });
     let rows: Vec<_> = rows.collect();
-    let head = ["name", "now", "may be (default first)", "what it decides"];
-    for line in out::table(&head, &[0, 1, 2, 3], &rows) {
+    let head = [
+        "name",
+        "now",
+        "may be (default first)",
+        "socket option",
+        "what it decides",
+    ];
+    for line in out::table(&head, &[0, 1, 2, 3, 4], &rows) {
         out.line(&format!("  {line}"))?;
     }
     for error in report

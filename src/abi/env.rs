@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use super::log::Level;
 use super::types::{
-    ZMQ_RDMA_BUSY_POLL_ADAPTIVE, ZMQ_RDMA_BUSY_POLL_ALWAYS, ZMQ_RDMA_DEVICE_AUTO,
-    ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS,
+    ZMQ_RDMA_BUSY_POLL_ADAPTIVE, ZMQ_RDMA_BUSY_POLL_ALWAYS, ZMQ_RDMA_DEVICE, ZMQ_RDMA_DEVICE_AUTO,
+    ZMQ_RDMA_DEVICE_ENVIRONMENT, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS,
 };
 use crate::stream::Choice;
 
@@ -25,8 +25,22 @@ pub struct Variable {
     pub aliases: &'static [(&'static str, &'static str)],
     /// The least and the greatest whole number that it may be as well.
     pub numbers: Option<(i32, i32)>,
+    /// The socket option of the same name, if there is one.
+    pub option: Option<SocketOption>,
     /// What it decides, in one line.
     pub about: &'static str,
+}
+
+/// An option of `zmq_setsockopt` (int), which goes before the variable. In C a value's name is the
+/// option's with the choice appended: ZMQ_RDMA_DEVICE_SOFT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketOption {
+    /// Its number.
+    pub number: i32,
+    /// The value of each choice, in their order.
+    pub values: &'static [i32],
+    /// The default: as the variable says. In C, with ENVIRONMENT appended.
+    pub unset: i32,
 }
 
 /// ZMQ_RDMA_DEVICE.
@@ -35,6 +49,15 @@ pub const DEVICE: Variable = Variable {
     choices: &["auto", "verbs", "soft"],
     aliases: &[],
     numbers: None,
+    option: Some(SocketOption {
+        number: ZMQ_RDMA_DEVICE,
+        values: &[
+            ZMQ_RDMA_DEVICE_AUTO,
+            ZMQ_RDMA_DEVICE_VERBS,
+            ZMQ_RDMA_DEVICE_SOFT,
+        ],
+        unset: ZMQ_RDMA_DEVICE_ENVIRONMENT,
+    }),
     about: "which device serves a bind or connect",
 };
 
@@ -44,6 +67,7 @@ pub const LOG: Variable = Variable {
     choices: &["error", "off", "warn", "info", "debug", "trace"],
     aliases: &[],
     numbers: None,
+    option: None,
     about: "what is written to standard error",
 };
 
@@ -53,6 +77,7 @@ pub const CRC: Variable = Variable {
     choices: &["on", "off"],
     aliases: &[("1", "on"), ("0", "off")],
     numbers: None,
+    option: None,
     about: "whether the device soft insists on CRC32C",
 };
 
@@ -62,6 +87,7 @@ pub const STATS: Variable = Variable {
     choices: &["off", "on"],
     aliases: &[("0", "off"), ("1", "on")],
     numbers: None,
+    option: None,
     about: "whether zmq-rdma top may read this process's counters",
 };
 
@@ -71,6 +97,7 @@ pub const BUSY_POLL: Variable = Variable {
     choices: &["adaptive", "never", "always"],
     aliases: &[("0", "never"), ("-1", "always")],
     numbers: Some((1, 1_000_000)),
+    option: None,
     about: "microseconds that a thread looks for messages before it sleeps",
 };
 
@@ -119,11 +146,11 @@ impl Variable {
 
 /// Which device may serve.
 pub fn device() -> Result<i32, String> {
-    Ok(match &*DEVICE.get()? {
-        "verbs" => ZMQ_RDMA_DEVICE_VERBS,
-        "soft" => ZMQ_RDMA_DEVICE_SOFT,
-        _ => ZMQ_RDMA_DEVICE_AUTO,
-    })
+    let chosen = DEVICE.get()?;
+    let at = DEVICE.choices.iter().position(|choice| *choice == chosen);
+    let values = DEVICE.option.map_or(&[][..], |option| option.values);
+    let value = at.and_then(|at| values.get(at));
+    Ok(value.copied().unwrap_or(ZMQ_RDMA_DEVICE_AUTO))
 }
 
 /// Whether the soft device insists on CRC32C.
@@ -191,6 +218,17 @@ mod tests {
             );
         }
         assert!(DEVICE.read("1").is_err());
+    }
+
+    #[test]
+    fn each_choice_of_a_device_is_a_value_of_the_option() {
+        let option = DEVICE.option.unwrap();
+        assert_eq!(option.values.len(), DEVICE.choices.len());
+        for (name, value) in DEVICE.choices.iter().zip(option.values) {
+            let said = format!("{:?}", choice(*value).unwrap()).to_lowercase();
+            assert_eq!(said, *name);
+        }
+        assert_eq!(choice(option.unset), None);
     }
 
     #[test]

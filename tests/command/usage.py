@@ -58,6 +58,7 @@ def info():
     options = {option["name"]: option for option in report["options"]}
     assert options["ZMQ_RDMA_CRC"]["value"] == "off"
     assert options["ZMQ_RDMA_LOG"]["value"] is None and "trace" in options["ZMQ_RDMA_LOG"]["error"]
+    assert options["ZMQ_RDMA_DEVICE"]["socket_option"] == 21060 and options["ZMQ_RDMA_LOG"]["socket_option"] is None
     assert options["ZMQ_RDMA_DEVICE"]["value"] == options["ZMQ_RDMA_DEVICE"]["default"] == "auto"
     words = tool.run("info")[1]
     assert all(name in words for name in options), words

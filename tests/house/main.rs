@@ -110,8 +110,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/device/verbs/",
     // The corner of raw descriptors and socket options.
     "src/device/soft/tcp.rs",
-    "src/os.rs",
-    "src/os/addr.rs",
+    "src/os",
 ];
 /// Files that may unlock it for single items: doors that the contract makes `unsafe`.
 const UNSAFE_ITEMS: &[&str] = &[
@@ -289,6 +288,42 @@ fn manual_and_code_know_the_same_variables() {
     }
 }
 
+/// Our socket options, their numbers and values are the same in the list, the header and the manual.
+#[test]
+fn manual_and_header_know_the_same_socket_options() {
+    let header = read(&root().join("include/zmq_rdma.h"));
+    let manual = read(&root().join("docs/zmq_rdma.adoc"));
+    let ours = |line: &&str| line.starts_with("|*ZMQ_RDMA_");
+    let rows: Vec<_> = manual.lines().filter(ours).collect();
+    let with_option = VARIABLES.iter().filter(|v| v.option.is_some());
+    assert_eq!(rows.len(), with_option.clone().count(), "{rows:?}");
+    let mut faults = Vec::new();
+    for variable in with_option {
+        let (name, option) = (variable.name, variable.option.expect("filtered"));
+        let start = format!("|*{name}* (int, {},", option.number);
+        let row = rows.iter().find(|row| row.starts_with(&start));
+        let Some(row) = row else {
+            faults.push(format!("the manual has no row {start}"));
+            continue;
+        };
+        let mut values = vec![(format!("{name}_ENVIRONMENT"), option.unset, ", default")];
+        for (choice, value) in variable.choices.iter().zip(option.values) {
+            values.push((format!("{name}_{}", choice.to_uppercase()), *value, ""));
+        }
+        let mut defines = vec![format!("#define {name} {}\n", option.number)];
+        for (value, number, note) in values {
+            defines.push(format!("#define {value} {number}\n"));
+            let told = format!("{value} ({number}{note})");
+            if !row.contains(&told) {
+                faults.push(format!("the manual's row of {name} lacks {told}"));
+            }
+        }
+        let missing = defines.iter().filter(|define| !header.contains(*define));
+        faults.extend(missing.map(|define| format!("the header lacks {define}")));
+    }
+    all_well(&faults);
+}
+
 /// Nobody reads the environment past the list, and the header names all that is in it.
 #[test]
 fn the_list_of_variables_is_the_only_one() {
@@ -324,6 +359,7 @@ fn files_are_of_a_size_to_be_read() {
     let mut faults = Vec::new();
     let mut places = files("src", &["rs"]);
     places.extend(files("glue", &["cpp", "hpp", "pl"]));
+    places.extend(files("cli/src", &["rs"]));
     places.extend(files("tests", &["rs", "py", "c", "cpp"]));
     for path in places {
         let (name, lines) = (name(&path), read(&path).lines().count());
@@ -343,6 +379,31 @@ fn files_are_of_a_size_to_be_read() {
                 faults.push(format!("{name}: its {lines} lines need no reason in LONG"))
             }
             Some(_) => {}
+        }
+    }
+    all_well(&faults);
+}
+
+/// What differs between systems is in one place.
+#[test]
+fn one_place_asks_which_system_it_is() {
+    let words = [
+        "target_os",
+        "target_vendor",
+        "target_family",
+        "windows",
+        "unix",
+    ];
+    let allowed = ["src/lib.rs", "src/os/system.rs"];
+    let mut faults = Vec::new();
+    for path in files("src", &["rs"]) {
+        let name = name(&path);
+        let text = read(&path);
+        for (n, line) in code(&text) {
+            let asks = line.contains("cfg(") || line.contains("cfg!(");
+            if asks && !allowed.contains(&name.as_str()) && words.iter().any(|w| line.contains(w)) {
+                faults.push(format!("{name}:{n}: {}", line.trim()));
+            }
         }
     }
     all_well(&faults);
