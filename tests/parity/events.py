@@ -11,7 +11,7 @@ import zmq
 
 import zt
 from zt import test
-from zt.sock import Monitor, bound, context, dead_port, port_of, sock
+from zt.sock import Monitor, any_port, bound, context, dead_port, port_of, sock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "options"), os.path.join(os.path.dirname(HERE), "python")]
@@ -23,10 +23,6 @@ from monitor import compare, plain  # noqa: E402
 RECONNECT_STOP_HANDSHAKE_FAILED = 2
 
 
-def _any(scheme):
-    return f"{scheme}://{zt.HOST}:*"
-
-
 @test()
 def reconnect():
     """The server goes and comes back: the whole story of both ends."""
@@ -35,7 +31,7 @@ def reconnect():
         with context() as ctx:
             first, client = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, RECONNECT_IVL=50, RECONNECT_IVL_MAX=50)
             watch = Monitor(client)
-            endpoint = bound(first, _any(scheme))
+            endpoint = bound(first, any_port(scheme))
             client.connect(endpoint)
             seen = watch.until("HANDSHAKE_SUCCEEDED")
             first.close(0)
@@ -60,7 +56,7 @@ def bind_failures():
         told = []
         with context() as ctx:
             taken = sock(ctx, zmq.PULL)
-            port = port_of(bound(taken, _any(scheme)))
+            port = port_of(bound(taken, any_port(scheme)))
             for address in (f"{zt.HOST}:{port}", "192.0.2.1:5555", "nosuchdev:5555", zt.HOST, f"{zt.HOST}:x"):
                 socket = sock(ctx, zmq.PULL)
                 watch = Monitor(socket)
@@ -131,7 +127,7 @@ def denied():
                 server = sock(ctx, zmq.PULL, PLAIN_SERVER=1, ZAP_DOMAIN=b"here")
                 client = sock(ctx, zmq.PUSH, PLAIN_USERNAME=b"me", PLAIN_PASSWORD=b"bad", RECONNECT_IVL=2000, HANDSHAKE_IVL=1000)
                 at_server, at_client = Monitor(server), Monitor(client)
-                endpoint = bound(server, _any(scheme))
+                endpoint = bound(server, any_port(scheme))
                 client.connect(endpoint)
                 doorman.refuse(code)
                 ports = {port_of(endpoint): "P"}
@@ -155,7 +151,7 @@ def mechanisms_differ():
             server = sock(ctx, zmq.PULL, PLAIN_SERVER=1, ZAP_DOMAIN=b"here")
             client = sock(ctx, zmq.PUSH, RECONNECT_IVL=2000)
             at_server, at_client = Monitor(server), Monitor(client)
-            endpoint = bound(server, _any(scheme))
+            endpoint = bound(server, any_port(scheme))
             client.connect(endpoint)
             ports = {port_of(endpoint): "P"}
             return {
@@ -185,7 +181,7 @@ def garbled_handshakes():
             with context() as ctx:
                 server = sock(ctx, zmq.PULL)
                 watch = Monitor(server)
-                endpoint = bound(server, _any(scheme))
+                endpoint = bound(server, any_port(scheme))
                 mock = Mock(ctx, endpoint=endpoint)
                 if data:
                     mock.greet()

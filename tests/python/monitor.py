@@ -16,7 +16,8 @@ import zmq
 import zt
 from zt import test
 from zt.proc import Peer, ask, say
-from zt.sock import Monitor, bound, context, dead_port, port_of, sock
+from zt.servers import echo_once
+from zt.sock import Monitor, any_port, bound, context, dead_port, port_of, sock
 
 DESCRIPTORS = ("LISTENING", "ACCEPTED", "CONNECTED", "CLOSED", "DISCONNECTED")
 
@@ -53,10 +54,6 @@ def compare(scenario):
         assert ours[role] == tcp[role], f"{role}: {ours[role]}, but tcp: {tcp[role]}"
 
 
-def _any(scheme):
-    return f"{scheme}://{zt.HOST}:*"
-
-
 def _crank(socket, watch, name):
     """Until `name`, let `socket` do what its own thread has to do for an end."""
     seen = []
@@ -74,7 +71,7 @@ def life():
         with context() as ctx:
             server, client = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH)
             at_server, at_client = Monitor(server), Monitor(client)
-            endpoint = bound(server, _any(scheme))
+            endpoint = bound(server, any_port(scheme))
             client.connect(endpoint)
             client.send(b"hello")
             server.recv()
@@ -101,7 +98,7 @@ def server_leaves():
         with context() as ctx:
             server, client = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, RECONNECT_IVL=100)
             at_client = Monitor(client)
-            endpoint = bound(server, _any(scheme))
+            endpoint = bound(server, any_port(scheme))
             client.connect(endpoint)
             client.send(b"hello")
             server.recv()
@@ -119,7 +116,7 @@ def doomed_server(scheme):
     """Takes one message, then waits to be killed."""
     with context() as ctx:
         pull = sock(ctx, zmq.PULL)
-        say(bound(pull, _any(scheme)))
+        say(bound(pull, any_port(scheme)))
         pull.recv()
         say("got it")
         ask()
@@ -196,7 +193,7 @@ def bind_fails():
     def scenario(scheme):
         with context() as ctx:
             first, second = sock(ctx, zmq.PULL), sock(ctx, zmq.PULL)
-            endpoint = bound(first, _any(scheme))
+            endpoint = bound(first, any_port(scheme))
             watch = Monitor(second)
             try:
                 second.bind(endpoint)
@@ -216,7 +213,7 @@ def unbind_and_disconnect():
     def scenario(scheme):
         with context() as ctx:
             server, client = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, RECONNECT_IVL=50)
-            endpoint = bound(server, _any(scheme))
+            endpoint = bound(server, any_port(scheme))
             client.connect(endpoint)
             client.send(b"one")
             server.recv()
@@ -239,21 +236,12 @@ def unbind_and_disconnect():
     compare(scenario)
 
 
-def silent_server(scheme):
-    """Listens, talks once, then is stopped."""
-    with context() as ctx:
-        dealer = sock(ctx, zmq.DEALER)
-        say(bound(dealer, _any(scheme)))
-        dealer.send(dealer.recv())
-        ask()
-
-
 @test()
 def heartbeat_times_out():
     """A stopped peer misses its heartbeats: DISCONNECTED; when it wakes all goes on."""
 
     def scenario(scheme):
-        peer = Peer(silent_server, scheme)
+        peer = Peer(echo_once, scheme)
         with context() as ctx:
             client = sock(ctx, zmq.DEALER, HEARTBEAT_IVL=100, HEARTBEAT_TIMEOUT=500, RECONNECT_IVL=100)
             watch = Monitor(client)
@@ -275,7 +263,7 @@ def heartbeat_times_out():
 @test()
 def heartbeats_keep_alive():
     """Heartbeats of an idle, living connection disturb nothing."""
-    peer = Peer(silent_server, zt.SCHEME)
+    peer = Peer(echo_once, zt.SCHEME)
     with context() as ctx:
         client = sock(ctx, zmq.DEALER, HEARTBEAT_IVL=50, HEARTBEAT_TIMEOUT=int(5000 * zt.SLOW), HEARTBEAT_TTL=30000)
         client.connect(peer.hear())
@@ -295,7 +283,7 @@ def handshake_interval():
         with context() as ctx:
             server = sock(ctx, zmq.PULL, HANDSHAKE_IVL=300)
             watch = Monitor(server)
-            endpoint = bound(server, _any(scheme))
+            endpoint = bound(server, any_port(scheme))
             mute = posix.create_connection((zt.HOST, port_of(endpoint)))
             names = [name for name, _, _ in watch.until("DISCONNECTED", "HANDSHAKE_FAILED_NO_DETAIL", "CLOSED")]
             assert mute.recv(1000) is not None

@@ -45,9 +45,14 @@ def sock(ctx, kind, **options):
     return socket
 
 
+def any_port(scheme):
+    """The endpoint to bind to any port of the host."""
+    return f"{scheme}://{zt.HOST}:*"
+
+
 def bound(socket, endpoint=None):
     """Bind (default: any port of the host) and return the endpoint to connect to."""
-    socket.bind(endpoint or f"{zt.SCHEME}://{zt.HOST}:*")
+    socket.bind(endpoint or any_port(zt.SCHEME))
     return last_endpoint(socket)
 
 

@@ -10,10 +10,10 @@ import reach
 import zt
 from mock import Mock
 from reach import covers, put
-from sizes import _any
 from zt import test
 from zt.proc import Peer, ask, say
-from zt.sock import Monitor, bound, context, dead_port, sock
+from zt.servers import echo_once
+from zt.sock import Monitor, any_port, bound, context, dead_port, sock
 
 
 @contextlib.contextmanager
@@ -95,7 +95,7 @@ def no_reconnect():
         with context() as ctx:
             pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, RECONNECT_IVL=-1)
             watch = Monitor(push)
-            push.connect(bound(pull, _any(scheme)))
+            push.connect(bound(pull, any_port(scheme)))
             push.send(b"hello")
             pull.recv()
             pull.close(0)
@@ -144,7 +144,7 @@ def reconnect_stop():
             pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, RECONNECT_IVL=50)
             put(push, reach.RECONNECT_STOP, stop)
             watch = Monitor(push)
-            endpoint = bound(pull, _any(scheme))
+            endpoint = bound(pull, any_port(scheme))
             push.connect(endpoint)
             push.send(b"hello")
             pull.recv()
@@ -170,7 +170,7 @@ def handshake_interval():
         with context() as ctx:
             pull = sock(ctx, zmq.PULL, HANDSHAKE_IVL=200)
             watch = Monitor(pull)
-            mock = Mock(ctx, endpoint=bound(pull, _any(scheme))).connected()
+            mock = Mock(ctx, endpoint=bound(pull, any_port(scheme))).connected()
             told = _names(watch.until("DISCONNECTED", "HANDSHAKE_FAILED_NO_DETAIL"))
             mock.ended()
             return told
@@ -283,26 +283,17 @@ def affinity():
             assert pull.recv() == b"hello", mask
 
 
-def stopped_server(scheme):
-    """Talks once, then is stopped."""
-    with context() as ctx:
-        rep = sock(ctx, zmq.REP)
-        say(bound(rep, _any(scheme)))
-        rep.send(rep.recv())
-        ask()
-
-
 @test()
 @covers("ZMQ_HEARTBEAT_IVL")
 def heartbeats_and_a_stopped_peer():
     """A stopped process is noticed with heartbeats."""
-    peer = Peer(stopped_server, zt.SCHEME)
+    peer = Peer(echo_once, zt.SCHEME)
     with context() as ctx:
-        req = sock(ctx, zmq.REQ, HEARTBEAT_IVL=100, HEARTBEAT_TIMEOUT=400)
-        watch = Monitor(req)
-        req.connect(peer.hear())
-        req.send(b"hello")
-        assert req.recv() == b"hello"
+        client = sock(ctx, zmq.DEALER, HEARTBEAT_IVL=100, HEARTBEAT_TIMEOUT=400)
+        watch = Monitor(client)
+        client.connect(peer.hear())
+        client.send(b"hello")
+        assert client.recv() == b"hello"
         peer.stop()
         watch.until("DISCONNECTED")
         peer.kill()

@@ -10,14 +10,10 @@ import reach
 import zt
 from reach import covers, put, seen
 from zt import test
-from zt.sock import Monitor, blob, bound, context, port_of, sock
+from zt.sock import Monitor, any_port, blob, bound, context, port_of, sock
 
 SMALL = 4096
 MESSAGE = 1000
-
-
-def _any(scheme):
-    return f"{scheme}://{zt.HOST}:*"
 
 
 def _in_flight(scheme, sender, receiver):
@@ -25,7 +21,7 @@ def _in_flight(scheme, sender, receiver):
     with context() as ctx:
         pull, push = sock(ctx, zmq.PULL, RCVHWM=1, **receiver), sock(ctx, zmq.PUSH, SNDHWM=1, **sender)
         watch = Monitor(push)
-        push.connect(bound(pull, _any(scheme)))
+        push.connect(bound(pull, any_port(scheme)))
         watch.until("HANDSHAKE_SUCCEEDED")
         count = 0
         while push.poll(1500 * zt.SLOW, zmq.POLLOUT):
@@ -56,7 +52,7 @@ def _kernel_view(scheme, level, name, **options):
         for socket in (pull, push):
             for option, value in options.items():
                 put(socket, getattr(reach, option, None) or getattr(zmq, option), value)
-        endpoint = bound(pull, _any(scheme))
+        endpoint = bound(pull, any_port(scheme))
         push.connect(endpoint)
         push.send(b"hello")
         pull.recv()
@@ -79,7 +75,7 @@ def _backlog(scheme, value):
         pull = sock(ctx, zmq.PULL)
         if value is not None:
             put(pull, reach.BACKLOG, value)
-        port = port_of(bound(pull, _any(scheme)))
+        port = port_of(bound(pull, any_port(scheme)))
         # Of a listening socket: tcpi_sacked is the length of its queue.
         return [int.from_bytes(info[28:32], "little") for info in seen(port, posix.IPPROTO_TCP, posix.TCP_INFO, 104, True)]
 
@@ -104,7 +100,7 @@ def maxmsgsize():
         with context() as ctx:
             pull, push = sock(ctx, zmq.PULL, MAXMSGSIZE=100000), sock(ctx, zmq.PUSH, RECONNECT_IVL=-1)
             at_pull, at_push = Monitor(pull), Monitor(push)
-            push.connect(bound(pull, _any(scheme)))
+            push.connect(bound(pull, any_port(scheme)))
             push.send(bytes(100000))
             assert len(pull.recv()) == 100000
             push.send(bytes(100001))
