@@ -152,6 +152,11 @@ impl Slab {
         blocks.len() * self.block_bytes()
     }
 
+    /// Bytes of the slots that are free, as of some moment just now.
+    pub fn spare(&self) -> usize {
+        self.free.len() * self.slot_stride()
+    }
+
     /// A free slot; `None` when the cap is met and none is free.
     pub fn take(self: &Arc<Self>) -> Result<Option<Free>> {
         let raw = match self.free.pop() {

@@ -57,6 +57,10 @@ mod model {
         pub fn pop(&self) -> Option<T> {
             self.0.lock().unwrap().pop_front()
         }
+
+        pub fn len(&self) -> usize {
+            self.0.lock().unwrap().len()
+        }
     }
 
     /// As `SegQueue`, with an end.

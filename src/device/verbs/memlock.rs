@@ -13,8 +13,12 @@ const MIB: usize = 1 << 20;
 /// What is pinned at most where the limit does not bind.
 const MOST: usize = 256 * MIB;
 /// Receives, and sends, of a connection at most: their slots are pinned.
-const RECVS: u16 = 32;
-const SENDS: u16 = 36;
+const RECVS: u16 = 128;
+const SENDS: u16 = 132;
+/// The same where half of the budget is in use, so that a few busy connections do not
+/// take what others need.
+pub(super) const LEAN_RECVS: u16 = 32;
+pub(super) const LEAN_SENDS: u16 = 36;
 /// At or below this limit, slots and windows shrink.
 const SMALL_LIMIT: usize = 8 * MIB;
 /// Whole pages, so that the little there is goes all to slots.
@@ -96,6 +100,13 @@ impl Budget {
     /// Pinned by us now.
     pub(super) fn pinned(&self) -> usize {
         self.pinned.load(Ordering::Relaxed)
+    }
+
+    /// Whether windows may be wide: at least half is to be had, with the `spare` bytes
+    /// that are pinned and free.
+    pub(super) fn is_ample(&self, spare: usize) -> bool {
+        let cap = self.cap.load(Ordering::Relaxed);
+        cap.saturating_sub(self.pinned()) + spare >= cap / 2
     }
 
     /// Bytes of one registration: small under a small budget.
@@ -201,9 +212,25 @@ mod tests {
         let budget = leaked(None, 0);
         assert!(budget.lease(MOST + 1).is_err());
         assert!(budget.lease(usize::MAX).is_err());
-        let mut options = Options::default();
+        let mut options = Options {
+            recv_depth: 1000,
+            send_depth: 1000,
+            ..Options::default()
+        };
         budget.fit(&mut options);
-        assert_eq!(options, Options::default());
+        assert_eq!((options.recv_depth, options.send_depth), (RECVS, SENDS));
+    }
+
+    #[test]
+    fn windows_are_wide_until_half_of_the_budget_is_in_use() {
+        let budget = leaked(Some(64 * MIB), 0);
+        assert!(budget.is_ample(0));
+        let half = budget.lease(24 * MIB).unwrap();
+        assert!(budget.is_ample(0));
+        let more = budget.lease(MIB).unwrap();
+        assert!(!budget.is_ample(0) && budget.is_ample(MIB));
+        drop((half, more));
+        assert!(budget.is_ample(0));
     }
 
     #[test]

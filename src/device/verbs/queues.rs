@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::cm::Id;
 use super::cq::{Completions, Done, Outcome};
 use super::device::Device;
+use super::memlock::{budget, LEAN_RECVS, LEAN_SENDS};
 use super::mr::{Region, Use};
 use super::qp::{Attributes, Kind, Piece, Qp, Work, BATCH};
 use crate::device::armed::{until_armed, Insurance};
@@ -135,8 +136,15 @@ impl Queues {
         self.sends.front().map(|(seq, _)| *seq)
     }
 
+    /// A SEND may be posted now; if not, the end of one under way will tell.
     pub(super) fn has_room(&self) -> bool {
         self.sends_out < self.send_depth
+            && (self.sends_out < LEAN_SENDS || budget().is_ample(self.send_slab.spare()))
+    }
+
+    /// Fewer receives are posted than the connection may have whatever others hold.
+    pub(super) fn is_short(&self) -> bool {
+        self.recvs_out() < self.recv_depth.min(LEAN_RECVS)
     }
 
     pub(super) fn attributes(&self) -> Result<Attributes> {
@@ -145,7 +153,12 @@ impl Queues {
 
     /// Post up to `n` receives; how many were. Fewer than asked: memory is capped.
     pub(super) fn post_recvs(&mut self, n: u16) -> Result<u16> {
-        let room = usize::from(self.recv_depth).saturating_sub(self.recvs.len());
+        let wide = self.recv_depth > LEAN_RECVS && budget().is_ample(self.recv_slab.spare());
+        let depth = match wide {
+            true => self.recv_depth,
+            false => self.recv_depth.min(LEAN_RECVS),
+        };
+        let room = usize::from(depth).saturating_sub(self.recvs.len());
         let n = usize::from(n).min(room);
         let mut posted = 0;
         while posted < n {
@@ -184,7 +197,7 @@ impl Queues {
 
     /// Put a SEND in the queue; held until `flush`, or until a batch is full.
     pub(super) fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
-        if !self.has_room() {
+        if self.sends_out >= self.send_depth {
             return Err(Error::Misuse("more sends than the queue holds"));
         }
         let slot = slot.post();

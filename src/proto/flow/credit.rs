@@ -196,19 +196,22 @@ impl Receiver {
 
     /// A frame of its own must carry the grant now.
     pub fn is_due(&self) -> bool {
-        self.due(self.fresh())
+        // Not the window: there may be no memory for one so wide.
+        self.due(self.fresh(), self.outstanding() + self.held)
     }
 
     /// `is_due` would hold once the receives wanted are posted.
     pub fn would_be_due(&self) -> bool {
-        self.due(self.fresh() + self.wanted())
+        let places = self.outstanding() + self.held + self.owed_for_data;
+        self.due(self.fresh() + self.wanted(), places.min(self.window))
     }
 
-    fn due(&self, owed: u16) -> bool {
+    /// `owed` credits, of `places` for the peer's SENDs.
+    fn due(&self, owed: u16, places: u16) -> bool {
         let for_data = self.owed_for_data.min(owed);
         let left = self.told.wrapping_sub(self.received);
-        for_data >= self.window / 2
-            || (self.peer_blocked && for_data >= (self.window / 4).max(1))
+        for_data >= (places / 2).max(1)
+            || (self.peer_blocked && for_data >= (places / 4).max(1))
             || (left <= 2 && owed >= 2)
     }
 
@@ -306,6 +309,25 @@ mod tests {
         assert_eq!(receiver.wanted(), 1);
         receiver.on_posted(1);
         assert!(receiver.is_due(), "a blocked peer is told at a quarter");
+    }
+
+    #[test]
+    fn where_memory_is_short_credit_is_due_by_what_there_is() {
+        let mut receiver = Receiver::new(4, 128);
+        for _ in 0..2 {
+            receiver.on_received(true, true).unwrap();
+            receiver.on_consumed();
+        }
+        assert_eq!((receiver.window(), receiver.wanted()), (16, 14));
+        receiver.on_posted(6);
+        receiver.tell();
+        for due in [false, true] {
+            receiver.on_received(true, true).unwrap();
+            receiver.on_consumed();
+            receiver.on_posted(1);
+            assert_eq!(receiver.is_due(), due, "at a quarter of eight");
+        }
+        assert!(receiver.wanted() > 0);
     }
 
     #[test]

@@ -42,6 +42,7 @@ const TESTS: &[(&str, Test)] = &[
     ("cycles", resources::cycles),
     ("crowd", resources::crowd),
     ("memlock", resources::memlock),
+    ("lean", resources::lean),
     ("fork", resources::fork),
     ("killed", failure::killed),
     ("stopped", failure::stopped),

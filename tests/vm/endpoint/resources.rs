@@ -161,6 +161,35 @@ pub fn memlock(lab: &Lab) {
     assert!(verbs::books::pinned() as u64 <= limit / 4 * 3);
 }
 
+/// Busy connections have wide windows until half of what may be pinned is in use; from
+/// then on they make do with narrow ones, and new ones still come in.
+pub fn lean(lab: &Lab) {
+    let mut lab = lab.clone();
+    (lab.options.recv_depth, lab.options.send_depth) = (1000, 1000);
+    verbs::fit(&mut lab.options);
+    let wide = lab.options.recv_depth;
+    assert_eq!(wide, 128);
+    let (mut all, mut windows) = (Vec::new(), Vec::new());
+    while windows.last() != Some(&32) {
+        let (mut server, client) = lab.pair(4);
+        windows.push(4 + server.endpoint.post_recvs(wide).unwrap());
+        all.push((server, client));
+        assert!(all.len() < 100, "{windows:?}");
+    }
+    let pinned = verbs::books::pinned() as u64;
+    println!("lab: windows {windows:?}, pinned {pinned}");
+    assert!(windows.len() > 1 && windows[..windows.len() - 1].iter().all(|w| *w == wide));
+    let half = rlimit() / 8 * 3;
+    assert!(pinned >= half && pinned <= half + (1 << 20));
+    for _ in 0..20 {
+        all.push(lab.pair(4));
+    }
+    // What is given back is there for others.
+    all.clear();
+    let (mut server, _client) = lab.pair(4);
+    assert_eq!(4 + server.endpoint.post_recvs(wide).unwrap(), wide);
+}
+
 fn rlimit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -44,12 +44,12 @@ without_roce() {
     iptables -D INPUT -p udp --dport 4791 -j DROP
 }
 
-# `limited on_rxe BYTES`: as a user who may pin no more.
+# `limited on_rxe BYTES [TEST]`: as a user who may pin no more.
 limited() {
     local program=$VM_ENDPOINT
     VM_ENDPOINT="lab_unprivileged $2 $program"
     "lab_${1#on_}"
-    $1 memlock
+    $1 "${3:-memlock}"
 }
 
 on_rxe_v6() {
@@ -83,6 +83,7 @@ test_rxe_gone_unseen() { on_rxe gone_unseen; }
 test_rxe_memlock_64k() { limited on_rxe 65536; }
 test_rxe_memlock_1m() { limited on_rxe 1048576; }
 test_rxe_memlock_8m() { limited on_rxe 8388608; }
+test_rxe_lean() { limited on_rxe 16777216 lean; }
 test_siw_handshake() { on_siw handshake; }
 test_siw_reject() { on_siw reject; }
 test_siw_refused() { on_siw refused; }

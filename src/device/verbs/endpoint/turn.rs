@@ -187,7 +187,7 @@ impl Endpoint {
             return Ok(0);
         };
         let posted = queues.post_recvs(n)?;
-        if posted < n && queues.recvs_out() < self.options.recv_depth {
+        if posted < n && queues.is_short() {
             self.wait_for_memory();
         }
         Ok(posted)
