@@ -137,7 +137,11 @@ lab_siw_two() {
     rdma system set netns shared 2>/dev/null || :
     ip netns add left
     ip netns add right
-    ip link add l0 mtu 9000 netns left type veth peer name r0 mtu 9000 netns right
+    # Moved there, not made there: so each has a number of its own. siw tells devices apart by
+    # that alone where it listens on a wildcard, wherever they are.
+    ip link add l0 mtu 9000 type veth peer name r0 mtu 9000
+    ip link set l0 netns left
+    ip link set r0 netns right
     lab_siw_host left l0 1 siwl
     lab_siw_host right r0 2 siwr
     lab_permit
