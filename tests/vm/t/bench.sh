@@ -11,3 +11,8 @@ test_rxe() {
     lab_rxe
     bench 10.77.0.2 10.77.0.1 rxe
 }
+
+test_siw() {
+    lab_siw
+    bench 10.78.0.1 10.78.0.1 siw # one host
+}
