@@ -195,6 +195,11 @@ impl Id {
         unsafe { pair.sgid.raw }
     }
 
+    /// Port of the device, once an address is resolved.
+    pub(super) fn port(&self) -> u8 {
+        self.get().port_num
+    }
+
     pub(super) fn set_tos(&self, tos: u8) {
         self.set(OPTION_TOS, tos);
     }

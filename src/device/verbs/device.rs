@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rdma_sys as c;
@@ -75,6 +75,8 @@ pub(super) struct Context {
     limits: Limits,
     fork_safe_pages: bool,
     gone: AtomicBool,
+    /// A bit a port (of the first 64) that the device has told to be down.
+    down: AtomicU64,
     /// siw: index of the network interface that it is on.
     siw_interface: Option<u32>,
     placeholder: Option<Cq>,
@@ -115,6 +117,7 @@ impl Context {
             // SAFETY: no arguments; it reads a setting of the library.
             fork_safe_pages: unsafe { c::ibv_is_fork_initialized() } == c::IBV_FORK_UNNEEDED,
             gone: AtomicBool::new(false),
+            down: AtomicU64::new(0),
             siw_interface: None,
             placeholder: None,
             keeper: Some(keeper),
@@ -171,6 +174,24 @@ impl Context {
             return Err(self.removed());
         }
         Ok(())
+    }
+
+    /// What the device tells of a port. A port that goes may come back before a retry gives up,
+    /// so no connection ends by it; but one that ends meanwhile can say why.
+    pub(super) fn note_port(&self, port: u8, is_down: bool) {
+        let Some(bit) = 1u64.checked_shl(u32::from(port)) else {
+            return;
+        };
+        if is_down {
+            self.down.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.down.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn port_is_down(&self, port: u8) -> bool {
+        let bit = 1u64.checked_shl(u32::from(port)).unwrap_or(0);
+        self.down.load(Ordering::Relaxed) & bit != 0
     }
 
     pub(super) fn set_gone(&self) {

@@ -21,10 +21,17 @@ pub(super) struct Between {
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
     pub(super) gid: [u8; 16],
+    /// Port of our device.
+    pub(super) port: u8,
 }
 
-/// A work request failed for good.
-pub(super) fn completion(status: u32, vendor: u32, between: &Between, mtu: u32) -> Error {
+/// A work request failed for good; on a port that is down, or not.
+pub(super) fn completion(
+    (status, vendor): (u32, u32),
+    between: &Between,
+    mtu: u32,
+    port_is_down: bool,
+) -> Error {
     // SAFETY: libibverbs answers any number with a static string.
     let name = unsafe { ibv_wc_status_str(status) };
     // SAFETY: NUL-terminated and static.
@@ -39,8 +46,26 @@ pub(super) fn completion(status: u32, vendor: u32, between: &Between, mtu: u32) 
     if mtu != 0 {
         let _ = write!(text, ", MTU {mtu}");
     }
-    let _ = write!(text, "; {}", advice(status));
+    if port_is_down {
+        let _ = write!(text, "; {}", down(between));
+    } else {
+        let _ = write!(text, "; {}", advice(status));
+    }
     Error::Reset(text)
+}
+
+/// Nothing was acknowledged for too long; on a port that is down, or not.
+pub(super) fn silence(between: &Between, port_is_down: bool) -> Error {
+    if port_is_down {
+        let peer = between.peer;
+        return Error::Reset(format!("no acknowledgement from {peer}; {}", down(between)));
+    }
+    Error::TimedOut
+}
+
+fn down(between: &Between) -> String {
+    let (port, device) = (between.port, &between.device);
+    format!("port {port} of {device} is down: check its cable and switch, and `ip link`")
 }
 
 fn advice(status: u32) -> &'static str {
@@ -130,8 +155,9 @@ mod tests {
             local: "10.77.0.1:40000".parse().unwrap(),
             peer: peer(),
             gid: Ipv6Addr::LOCALHOST.octets(),
+            port: 2,
         };
-        let error = completion(wc::IBV_WC_RETRY_EXC_ERR, 0x81, &between, 1024);
+        let error = completion((wc::IBV_WC_RETRY_EXC_ERR, 0x81), &between, 1024, false);
         let Error::Reset(text) = error else {
             panic!("{error:?}")
         };
@@ -146,11 +172,18 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+        let down = completion((wc::IBV_WC_RETRY_EXC_ERR, 0x81), &between, 1024, true);
+        let down = down.to_string();
+        assert!(down.contains("port 2 of rxe0 is down"), "{down}");
+        assert!(!down.contains("4791"), "{down}");
+        let silent = silence(&between, true).to_string();
+        assert!(silent.contains("port 2 of rxe0 is down"), "{silent}");
+        assert_eq!(silence(&between, false), Error::TimedOut);
         let bare = Between {
             gid: [0; 16],
             ..between
         };
-        let text = completion(4711, 0, &bare, 0).to_string();
+        let text = completion((4711, 0), &bare, 0, false).to_string();
         assert!(
             text.contains("status 4711") && !text.contains("GID"),
             "{text}"

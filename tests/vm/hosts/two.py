@@ -25,7 +25,16 @@ def say(*words):
 
 def order(word):
     """An order to the second host, and the connection that it went by."""
-    link = socket.create_connection(("10.99.0.2", 7000), WAIT)
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            link = socket.create_connection(("10.99.0.2", 7000), WAIT)
+            break
+        except OSError:
+            # It boots beside this one, and may take longer.
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
     link.sendall(json.dumps(word).encode() + b"\n")
     return link
 

@@ -126,6 +126,7 @@ pub(super) fn between(id: &Id, device: &Device, like: SocketAddr) -> Between {
         local: seen(id.local_addr()),
         peer: seen(id.peer_addr()),
         gid: id.gid(),
+        port: id.port(),
     }
 }
 

@@ -169,17 +169,19 @@ impl Control {
             .find(|device| device.context().async_fd() as u64 == fd)
             .map(|device| Arc::clone(device.context()));
         let Some(context) = found else { return };
-        while let Some((kind, qp)) = next_async_event(&context) {
-            match kind {
-                DEVICE_FATAL => self.device_gone(&context),
-                COMM_EST => {
+        while let Some((kind, subject)) = next_async_event(&context) {
+            match (kind, subject) {
+                (DEVICE_FATAL, _) => self.device_gone(&context),
+                (PORT_ERR | PORT_ACTIVE, Subject::Port(port)) => {
+                    context.note_port(port, kind == PORT_ERR);
+                }
+                (COMM_EST, Subject::Qp(qp)) => {
                     let mut ids = self.conns.values().filter_map(Conn::id);
                     if let Some(id) = ids.find(|id| id.qp() == qp) {
                         id.notify_established();
                     }
                 }
-                // What else happens to a queue pair shows in its completions;
-                // a port that went may come back before a retry gives up.
+                // What else happens to a queue pair shows in its completions.
                 _ => {}
             }
         }
@@ -253,9 +255,18 @@ const QP_EVENTS: [u32; 4] = [
     COMM_EST,
 ];
 
-/// The next event of the device itself: its number, and the queue pair of
-/// those that concern one.
-fn next_async_event(context: &Context) -> Option<(u32, *mut c::ibv_qp)> {
+const PORT_ACTIVE: u32 = c::ibv_event_type::IBV_EVENT_PORT_ACTIVE as u32;
+const PORT_ERR: u32 = c::ibv_event_type::IBV_EVENT_PORT_ERR as u32;
+
+/// What an event is about.
+enum Subject {
+    Qp(*mut c::ibv_qp),
+    Port(u8),
+    Other,
+}
+
+/// The next event of the device itself: its number, and what it is about.
+fn next_async_event(context: &Context) -> Option<(u32, Subject)> {
     let mut event = MaybeUninit::<c::ibv_async_event>::uninit();
     // SAFETY: an open context, and room for the answer.
     let ret = unsafe { c::ibv_get_async_event(context.verbs().as_ptr(), event.as_mut_ptr()) };
@@ -268,15 +279,21 @@ fn next_async_event(context: &Context) -> Option<(u32, *mut c::ibv_qp)> {
     // SAFETY: written by the call above; the enum is of the size of a C int.
     let kind = unsafe { kind.cast::<u32>().read() };
     // SAFETY: inside the event.
-    let qp = unsafe { std::ptr::addr_of!((*event.as_ptr()).element) };
-    let qp = if QP_EVENTS.contains(&kind) {
-        // SAFETY: such events name a queue pair.
-        unsafe { qp.cast::<*mut c::ibv_qp>().read() }
-    } else {
-        std::ptr::null_mut()
+    let element = unsafe { std::ptr::addr_of!((*event.as_ptr()).element) };
+    let subject = match kind {
+        PORT_ACTIVE | PORT_ERR => {
+            // SAFETY: such events name a port, as a C int.
+            let port = unsafe { element.cast::<c_int>().read() };
+            u8::try_from(port).map_or(Subject::Other, Subject::Port)
+        }
+        kind if QP_EVENTS.contains(&kind) => {
+            // SAFETY: such events name a queue pair.
+            Subject::Qp(unsafe { element.cast::<*mut c::ibv_qp>().read() })
+        }
+        _ => Subject::Other,
     };
     // SAFETY: taken above, acknowledged once. The queue pair, if any, cannot
     // have been destroyed: this thread does that, and it waits for this call.
     unsafe { c::ibv_ack_async_event(event.as_mut_ptr()) };
-    Some((kind, qp))
+    Some((kind, subject))
 }

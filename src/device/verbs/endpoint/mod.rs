@@ -78,6 +78,7 @@ impl Endpoint {
             local: from.unwrap_or(addr::unspecified(to)),
             peer: to,
             gid: [0; 16],
+            port: 0,
         };
         let mailbox = Arc::new(Mailbox::new()?);
         let token = control::new_token();

@@ -121,7 +121,13 @@ impl Endpoint {
 
     fn explain(&self, status: u32, vendor: u32) -> Error {
         let mtu = self.attributes().map_or(0, |attributes| attributes.mtu);
-        explain::completion(status, vendor, &self.between, mtu)
+        explain::completion((status, vendor), &self.between, mtu, self.port_is_down())
+    }
+
+    fn port_is_down(&self) -> bool {
+        let port = self.between.port;
+        let queues = self.queues.as_ref();
+        queues.is_some_and(|queues| queues.device().context().port_is_down(port))
     }
 
     fn sends_out(&self) -> u16 {
@@ -235,7 +241,8 @@ impl Endpoint {
         let left = limit.checked_sub(gone.unwrap_or_default());
         let left = left.filter(|left| !left.is_zero());
         let acknowledged = self.acknowledged(now);
-        Ok(left.ok_or(Error::TimedOut)?.min(acknowledged?))
+        let left = left.ok_or_else(|| explain::silence(&self.between, self.port_is_down()));
+        Ok(left?.min(acknowledged?))
     }
 
     /// The same of siw's TCP: it tells of a send as complete that nobody acknowledges.
