@@ -53,13 +53,13 @@ fn library() -> Finding {
             "library",
             format!("Programs load {}, a libzmq without rdma://.", found.path()),
         )
-        .mend("install libzmq built with --with-rdma: ./configure --with-rdma && make && make install"),
+        .mend("install libzmq built with --with-rdma: ./configure --with-rdma && make && make install && ldconfig"),
         (Err(why), None) => Finding::new(
             Level::Bad,
             "library",
             format!("There is no libzmq.so.5 for programs to load ({why})."),
         )
-        .mend("./configure --with-rdma && make && make install"),
+        .mend("./configure --with-rdma && make && make install && ldconfig"),
     }
 }
 
