@@ -327,6 +327,49 @@ def row_05_half_a_message():
             print(how, killed_first, flush=True)
 
 
+def named_and_deaf(endpoint):
+    """Greets a router, and reads nothing."""
+    with context() as ctx:
+        dealer = sock(ctx, zmq.DEALER, IDENTITY=b"name", RCVHWM=1, RCVBUF=1)
+        dealer.connect(endpoint)
+        dealer.send(b"deaf")
+        ask()
+
+
+@test()
+def row_05_closing_and_then_killed():
+    """A router's pipe to a peer is closing, with messages left in it, when the peer is killed: close ends."""
+    if zt.SCHEME == "tcp":
+        # Stock libzmq waits for ever: nobody is left to read that pipe.
+        return
+    ctx = zmq.Context()
+    router = sock(ctx, zmq.ROUTER, LINGER=-1, SNDHWM=100, SNDBUF=1, ROUTER_HANDOVER=1, ROUTER_MANDATORY=1)
+    endpoint = bound(router)
+    peer = Peer(named_and_deaf, endpoint)
+    assert router.recv_multipart() == [b"name", b"deaf"]
+    try:
+        while True:
+            router.send_multipart([b"name", bytes(1000)], zmq.DONTWAIT)
+    except zmq.Again:
+        pass
+    # Another of that name takes its place: the pipe begins to close.
+    dealer = sock(ctx, zmq.DEALER, IDENTITY=b"name", LINGER=0)
+    dealer.connect(endpoint)
+    dealer.send(b"heir")
+    assert router.recv_multipart() == [b"name", b"heir"]
+    watch = Monitor(router, zmq.EVENT_DISCONNECTED)
+    peer.kill()
+    watch.until("DISCONNECTED")
+    router.disable_monitor()
+    watch.socket.close(0)
+    # All of that has gone through the I/O thread when this has.
+    router.send_multipart([b"name", b"last"])
+    assert dealer.recv() == b"last"
+    dealer.close()
+    router.close(0)
+    ctx.term()
+
+
 def stalled(kind):
     """Binds and never reads."""
     with context() as ctx:
