@@ -228,6 +228,16 @@ pub fn serving(choice: Choice, to: SocketAddr, source: Option<SocketAddr>) -> Re
     }
 }
 
+/// Bytes of a slot that suit the devices that may serve; `usual` where nothing speaks for others.
+pub fn slot_size(choice: Choice, usual: usize) -> usize {
+    #[cfg(feature = "verbs")]
+    if choice != Choice::Soft && verbs::any_device() {
+        return verbs::SLOT;
+    }
+    let _ = choice;
+    usual
+}
+
 /// Shrink slot size and depths to what this process may pin, where that matters. To be
 /// asked before they are told to a peer.
 pub fn fit(choice: Choice, options: &mut Options) {

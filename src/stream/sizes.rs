@@ -8,7 +8,7 @@ use crate::proto::flow::negotiate;
 use crate::wire::frame::HEADER;
 use crate::wire::hello::{Offer, GRANT_MIN, SLOT_PAYLOAD_MIN};
 
-/// Payload bytes of a slot: one batch of libzmq's encoder.
+/// Payload bytes of a slot: one batch of libzmq's encoder, unless the device wants others.
 pub const SLOT_PAYLOAD: usize = 8192;
 /// Receives posted on a busy link at most. A device whose slots are pinned memory
 /// takes fewer (`device::fit`).
@@ -32,9 +32,10 @@ pub struct Sizes {
 impl Sizes {
     /// `options` as the user has it; `sndbuf` and `rcvbuf` in it bound the windows.
     pub fn new(choice: Choice, mut options: device::Options) -> Sizes {
+        let most = device::slot_size(choice, SLOT_PAYLOAD + HEADER) - HEADER;
         let payload = match options.rcvbuf {
-            Some(bytes) => SLOT_PAYLOAD.min(bytes / usize::from(GRANT_MIN)),
-            None => SLOT_PAYLOAD,
+            Some(bytes) => most.min(bytes / usize::from(GRANT_MIN)),
+            None => most,
         }
         .max(SLOT_PAYLOAD_MIN as usize);
         options.slot_size = payload + HEADER;

@@ -242,12 +242,13 @@ impl Completions {
         self.channel.fd()
     }
 
-    /// Take the events that wait: level-triggered, they would wake us for ever.
+    /// Take the events that wait: level-triggered, they would wake us for ever. A queue
+    /// makes one each time that it was armed, so nothing more is asked for then.
     pub(super) fn take_events(&mut self) {
-        if !self.recv.armed && !self.send.armed {
-            return;
-        }
-        while let Some(cq) = self.channel.next() {
+        while self.recv.armed || self.send.armed {
+            let Some(cq) = self.channel.next() else {
+                return;
+            };
             if cq == self.recv.as_ptr() {
                 self.recv.on_event();
             } else if cq == self.send.as_ptr() {

@@ -13,12 +13,17 @@ const MIB: usize = 1 << 20;
 /// What is pinned at most where the limit does not bind.
 const MOST: usize = 256 * MIB;
 /// Receives, and sends, of a connection at most: their slots are pinned.
-const RECVS: u16 = 128;
-const SENDS: u16 = 132;
+const RECVS: u16 = 64;
+const SENDS: u16 = 68;
 /// The same where half of the budget is in use, so that a few busy connections do not
 /// take what others need.
-pub(super) const LEAN_RECVS: u16 = 32;
-pub(super) const LEAN_SENDS: u16 = 36;
+pub(super) const LEAN_RECVS: u16 = 16;
+pub(super) const LEAN_SENDS: u16 = 20;
+/// Bytes of a slot. Each SEND costs a header, a work request and an acknowledgement.
+pub const SLOT: usize = 4 * PACKET;
+/// The largest packet of RoCE and InfiniBand. A longer slot is a whole number of them: what
+/// is over would cost a packet of its own.
+const PACKET: usize = 4096;
 /// At or below this limit, slots and windows shrink.
 const SMALL_LIMIT: usize = 8 * MIB;
 /// Whole pages, so that the little there is goes all to slots.
@@ -132,6 +137,9 @@ impl Budget {
     fn fit(&self, options: &mut Options) {
         options.recv_depth = options.recv_depth.min(RECVS);
         options.send_depth = options.send_depth.min(SENDS);
+        if options.slot_size > PACKET {
+            options.slot_size -= options.slot_size % PACKET;
+        }
         if self.limit.is_some_and(|limit| limit <= SMALL_LIMIT) {
             options.slot_size = options.slot_size.min(SMALL_SLOT);
             options.recv_depth = options.recv_depth.min(SMALL_RECVS);
@@ -219,6 +227,24 @@ mod tests {
         };
         budget.fit(&mut options);
         assert_eq!((options.recv_depth, options.send_depth), (RECVS, SENDS));
+    }
+
+    #[test]
+    fn a_slot_is_whole_packets() {
+        for (asked, slot) in [
+            (8200, 8192),
+            (8192, 8192),
+            (4104, 4096),
+            (4096, 4096),
+            (72, 72),
+        ] {
+            let mut options = Options {
+                slot_size: asked,
+                ..Options::default()
+            };
+            leaked(None, 0).fit(&mut options);
+            assert_eq!(options.slot_size, slot);
+        }
     }
 
     #[test]

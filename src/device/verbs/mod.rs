@@ -34,7 +34,7 @@ mod sys;
 use std::net::SocketAddr;
 
 pub use endpoint::Endpoint;
-pub use memlock::fit;
+pub use memlock::{fit, SLOT};
 pub(super) use news::News;
 pub use qp::Attributes;
 pub use route::{address_of, any_device, available, interface_of};

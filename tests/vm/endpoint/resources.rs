@@ -166,11 +166,12 @@ pub fn memlock(lab: &Lab) {
 pub fn lean(lab: &Lab) {
     let mut lab = lab.clone();
     (lab.options.recv_depth, lab.options.send_depth) = (1000, 1000);
+    lab.options.slot_size = verbs::SLOT;
     verbs::fit(&mut lab.options);
     let wide = lab.options.recv_depth;
-    assert_eq!(wide, 128);
+    assert_eq!(wide, 64);
     let (mut all, mut windows) = (Vec::new(), Vec::new());
-    while windows.last() != Some(&32) {
+    while windows.last() != Some(&16) {
         let (mut server, client) = lab.pair(4);
         windows.push(4 + server.endpoint.post_recvs(wide).unwrap());
         all.push((server, client));

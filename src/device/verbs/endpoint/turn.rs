@@ -95,13 +95,15 @@ impl Endpoint {
             return Ok(());
         };
         let polled = queues.poll(&mut self.told, wants_sends);
-        let told = std::mem::take(&mut self.told);
+        let mut told = std::mem::take(&mut self.told);
         self.blocked = false;
         if !told.received.is_empty() {
             // Data before the last handshake message: the connection stands.
             self.stand(PrivateData::default(), events);
         }
-        events.extend(told.received.into_iter().map(Event::Received));
+        events.extend(told.received.drain(..).map(Event::Received));
+        // The next turn has its room.
+        self.told.received = told.received;
         if told.sent > 0 {
             events.push(Event::Sent(told.sent));
         }
