@@ -25,8 +25,19 @@ pub struct Lane {
     done: u16,
     /// The sender says no more.
     pub closed: bool,
+    /// The connection has ended.
+    broken: bool,
     /// Private data of the sender's acceptance.
     pub reply: Option<Vec<u8>>,
+}
+
+impl Lane {
+    /// Nothing arrives any more, not even what is under way.
+    fn cut(&mut self) {
+        self.sent.clear();
+        self.closed = true;
+        self.broken = true;
+    }
 }
 
 /// What a SEND may not do: with any device it ends the connection.
@@ -53,13 +64,18 @@ impl Shared {
         let Some(bytes) = lane.sent.pop_front() else {
             return Ok(false);
         };
-        lane.done += 1;
-        lane.posted = lane.posted.checked_sub(1).ok_or(Offence::NoReceive)?;
-        if bytes.len() > lane.room {
-            return Err(Offence::TooLong);
-        }
-        lane.delivered.push_back(bytes);
-        Ok(true)
+        let offence = if lane.posted == 0 {
+            Offence::NoReceive
+        } else if bytes.len() > lane.room {
+            Offence::TooLong
+        } else {
+            lane.done += 1;
+            lane.posted -= 1;
+            lane.delivered.push_back(bytes);
+            return Ok(true);
+        };
+        lane.cut();
+        Err(offence)
     }
 
     /// The oldest SEND goes out to nobody.
@@ -183,7 +199,10 @@ impl Endpoint for Fake {
             "more sends than the depth"
         );
         let bytes = slot.fill(len).bytes().to_vec();
-        self.out.lane().sent.push_back(bytes);
+        let mut out = self.out.lane();
+        if !out.broken {
+            out.sent.push_back(bytes);
+        }
         Ok(())
     }
 
@@ -235,9 +254,7 @@ impl Endpoint for Fake {
 
     fn abort(&mut self) {
         self.gone = true;
-        let mut out = self.out.lane();
-        out.sent.clear();
-        out.closed = true;
+        self.out.lane().cut();
     }
 
     fn disconnect(&mut self) -> Result<()> {

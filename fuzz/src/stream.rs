@@ -221,7 +221,6 @@ fn deliver(from: &Side, spoils: bool) -> bool {
         Err(Offence::NoReceive) => assert!(spoils, "a SEND found no posted receive"),
         Err(Offence::TooLong) => assert!(!from.sound, "a SEND is longer than the receive"),
     }
-    from.out.lane().closed = true;
     true
 }
 
