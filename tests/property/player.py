@@ -200,9 +200,9 @@ class Player:
         got = [{name: (len(numbers), numbers[-1]) for name, numbers in seen.items()} for seen in self.seen()]
         return f"{self.side}{self.phase} has sent {self.sent()}, and received (how many, last) {got}"
 
-    def idle(self):
+    def idle(self, **how):
         """Go on until there is nothing to do for a moment."""
-        while self.step() or (self.wait(20) and self.step()):
+        while self.step(**how) or (self.wait(20, **how) and self.step(**how)):
             pass
 
     def sent(self):

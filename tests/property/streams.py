@@ -150,6 +150,8 @@ class Case:
         self.peer.kill()
         # What A still sends may be on its way to the dead one.
         self.player.run(lambda: self.player.links()[0] == 0, sends=False)
+        # A PAIR that has not read all of its peer's turns the next one away, and tells nobody: over tcp too.
+        self.player.idle(sends=False)
         self.peer = Peer(worker)
         if self.player.binds:
             self.player.begin(1)
