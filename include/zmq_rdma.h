@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 4
+#define ZMQ_RDMA_ABI 5
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -247,7 +247,8 @@ typedef struct zmq_rdma_ops_t {
     uint32_t size;
     /*
      Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-     ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
+     ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS; see zmq_rdma(7). -EINVAL: one of them is none of
+     what it may be.
      */
     int32_t (*options_init)(struct zmq_rdma_options_t *options);
     /*
@@ -393,6 +394,21 @@ typedef struct zmq_rdma_ops_t {
      `size` bytes. -ENODEV: there is none of that name.
      */
     int32_t (*device_interface)(const char *device, char *name, size_t size);
+    /*
+     As `read`, into a buffer that stays: it is the library's, and is what the next calls of
+     `read_into` are given, until one of them returns something else than -EAGAIN, or until `close`. So the
+     device can put bytes there by itself, which `read` must have copied.
+     */
+    int32_t (*read_into)(struct zmq_rdma_link_t *link, void *data, size_t size);
+    /*
+     Drop what has been received, and what is received from now on; `read` finds nothing any more. A
+     buffer that `read_into` holds is held until `close`.
+     */
+    int32_t (*deafen)(struct zmq_rdma_link_t *link);
+    /*
+     From what size on a body should be lent whole: the receiver may READ it from where it is. 0: never.
+     */
+    int32_t (*lends_from)(const struct zmq_rdma_link_t *link, size_t *bytes);
 } zmq_rdma_ops_t;
 
 /*
@@ -444,6 +460,24 @@ typedef struct zmq_rdma_counters_t {
      */
     uint64_t queue_stalls;
 } zmq_rdma_counters_t;
+
+/*
+ How large messages moved since the start, on one link or on all.
+ */
+typedef struct zmq_rdma_large_t {
+    /*
+     Bytes of the stream that this library copied, on the way in or out.
+     */
+    uint64_t bytes_copied;
+    /*
+     Of `bytes_sent`: those that the peer READ from where they were (ZMQ_RDMA_RENDEZVOUS).
+     */
+    uint64_t read_by_peer;
+    /*
+     Of `bytes_received`: those READ from the peer to where they belong.
+     */
+    uint64_t read_from_peer;
+} zmq_rdma_large_t;
 
 /*
  Counters of the process. Fields are only ever appended.
@@ -502,6 +536,10 @@ typedef struct zmq_rdma_stats_t {
      Bytes of slots and buffers of the device soft now; none of them are pinned.
      */
     uint64_t unpinned;
+    /*
+     Large messages of all links.
+     */
+    struct zmq_rdma_large_t large;
 } zmq_rdma_stats_t;
 
 /*
@@ -568,6 +606,10 @@ typedef struct zmq_rdma_link_stats_t {
      The peer's.
      */
     char peer[96];
+    /*
+     Its large messages.
+     */
+    struct zmq_rdma_large_t large;
 } zmq_rdma_link_stats_t;
 
 #ifdef __cplusplus

@@ -12,6 +12,7 @@ use super::types::{
     ZMQ_RDMA_BUSY_POLL_ADAPTIVE, ZMQ_RDMA_BUSY_POLL_ALWAYS, ZMQ_RDMA_DEVICE, ZMQ_RDMA_DEVICE_AUTO,
     ZMQ_RDMA_DEVICE_ENVIRONMENT, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS,
 };
+use crate::stream::sizes::Rendezvous;
 use crate::stream::Choice;
 
 /// One environment variable of ours.
@@ -101,8 +102,18 @@ pub const BUSY_POLL: Variable = Variable {
     about: "microseconds that a thread looks for messages before it sleeps",
 };
 
+/// ZMQ_RDMA_RENDEZVOUS.
+pub const RENDEZVOUS: Variable = Variable {
+    name: "ZMQ_RDMA_RENDEZVOUS",
+    choices: &["off", "auto"],
+    aliases: &[("0", "off")],
+    numbers: Some((1, i32::MAX)),
+    option: None,
+    about: "bytes from which a message is READ by its receiver, not copied",
+};
+
 /// All of them.
-pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS, BUSY_POLL];
+pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS, BUSY_POLL, RENDEZVOUS];
 
 impl Variable {
     /// What is set; `Err` holds words for the user.
@@ -166,6 +177,15 @@ pub fn stats() -> Result<bool, String> {
 /// The least level that is written; `None`: nothing is.
 pub fn log() -> Result<Option<Level>, String> {
     LOG.get().map(|name| Level::from_name(&name))
+}
+
+/// From what size on messages are READ by their receiver.
+pub fn rendezvous() -> Result<Rendezvous, String> {
+    Ok(match &*RENDEZVOUS.get()? {
+        "off" => Rendezvous::Off,
+        "auto" => Rendezvous::Auto,
+        number => number.parse().map_or(Rendezvous::Auto, Rendezvous::From),
+    })
 }
 
 /// How long a thread looks before it sleeps: microseconds, or a ZMQ_RDMA_BUSY_POLL_ value.

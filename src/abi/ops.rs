@@ -58,7 +58,13 @@ static OPS: Ops = Ops {
     close,
     log: log_line,
     device_interface,
+    read_into,
+    deafen,
+    lends_from,
 };
+
+/// What a door can say it has read.
+const MOST_READ: usize = i32::MAX as usize;
 
 fn code(result: Result<()>) -> i32 {
     result.map_or_else(|error| errno::of(&error), |()| 0)
@@ -314,24 +320,33 @@ extern "C" fn read(link: *mut Link, data: *mut c_void, size: usize) -> i32 {
         if data.is_null() {
             return -libc::EFAULT;
         }
-        let size = size.min(i32::MAX as usize);
-        let mut done = 0;
-        while done < size {
-            let chunk = match live.link.chunk() {
-                Ok(chunk) => chunk,
-                Err(error) if done == 0 => return errno::of(&error),
-                Err(_) => break,
-            };
-            let n = chunk.len().min(size - done);
-            let to = data.cast::<u8>().wrapping_add(done);
-            // SAFETY: `data` has `size` bytes as the header asks, done + n <= size,
-            // and the caller's buffer is no memory of ours.
-            unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), to, n) };
-            live.link.consume(n);
-            done += n;
+        // SAFETY: `data` has `size` bytes as the header asks.
+        let done = unsafe { live.link.read(data.cast(), size.min(MOST_READ), false) };
+        done.map_or_else(|error| errno::of(&error), |done| done as i32)
+    })
+}
+
+extern "C" fn read_into(link: *mut Link, data: *mut c_void, size: usize) -> i32 {
+    on("read_into", link, |live: &mut Live| {
+        if data.is_null() {
+            return -libc::EFAULT;
         }
-        live.link.replenish();
-        done as i32
+        // SAFETY: `data` has `size` bytes and stays, as the header asks.
+        let done = unsafe { live.link.read(data.cast(), size.min(MOST_READ), true) };
+        done.map_or_else(|error| errno::of(&error), |done| done as i32)
+    })
+}
+
+extern "C" fn deafen(link: *mut Link) -> i32 {
+    on("deafen", link, |live: &mut Live| {
+        live.link.deafen();
+        0
+    })
+}
+
+extern "C" fn lends_from(link: *const Link, bytes: *mut usize) -> i32 {
+    on("lends_from", link, |live: &mut Live| {
+        put(bytes, live.link.lends_from().unwrap_or(0))
     })
 }
 

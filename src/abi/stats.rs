@@ -48,6 +48,18 @@ pub struct Counters {
     pub queue_stalls: u64,
 }
 
+/// How large messages moved since the start, on one link or on all.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Large {
+    /// Bytes of the stream that this library copied, on the way in or out.
+    pub bytes_copied: u64,
+    /// Of `bytes_sent`: those that the peer READ from where they were (ZMQ_RDMA_RENDEZVOUS).
+    pub read_by_peer: u64,
+    /// Of `bytes_received`: those READ from the peer to where they belong.
+    pub read_from_peer: u64,
+}
+
 /// Counters of the process. Fields are only ever appended.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,6 +91,8 @@ pub struct Stats {
     pub pinned: u64,
     /// Bytes of slots and buffers of the device soft now; none of them are pinned.
     pub unpinned: u64,
+    /// Large messages of all links.
+    pub large: Large,
 }
 
 /// Counters of one link. Fields are only ever appended.
@@ -115,6 +129,8 @@ pub struct LinkStats {
     pub local: [c_char; 96],
     /// The peer's.
     pub peer: [c_char; 96],
+    /// Its large messages.
+    pub large: Large,
 }
 
 /// Fill `*stats` with this process's counters. Set `stats->size` first.
@@ -189,9 +205,9 @@ unsafe fn copy_out<T>(from: &T, to: *mut u8, size: usize) {
 }
 
 // No padding.
-const _: () = assert!(size_of::<Stats>() == 8 + 8 * 8 + size_of::<Counters>() + 2 * 8);
-const _: () =
-    assert!(size_of::<LinkStats>() == 2 * 8 + 8 * 4 + size_of::<Counters>() + 8 + 32 + 2 * 96);
+const _: () = assert!(size_of::<Stats>() == 8 + 8 * 8 + COUNTED + 2 * 8);
+const _: () = assert!(size_of::<LinkStats>() == 2 * 8 + 8 * 4 + COUNTED + 8 + 32 + 2 * 96);
+const COUNTED: usize = size_of::<Counters>() + size_of::<Large>();
 
 fn of_process(process: &Process) -> Stats {
     let happened = process.happened;
@@ -209,6 +225,7 @@ fn of_process(process: &Process) -> Stats {
         counters: counters(process.counts),
         pinned: process.pinned,
         unpinned: process.unpinned,
+        large: large(process.counts),
     }
 }
 
@@ -238,6 +255,7 @@ fn of_link(link: &tally::Link) -> LinkStats {
         device: text(&link.device),
         local: text(&link.local),
         peer: text(&link.peer),
+        large: large(link.counts),
     }
 }
 
@@ -253,6 +271,14 @@ fn counters(counts: Counts) -> Counters {
         rescues: counts.rescues,
         credit_stalls: counts.credit_stalls,
         queue_stalls: counts.queue_stalls,
+    }
+}
+
+fn large(counts: Counts) -> Large {
+    Large {
+        bytes_copied: counts.bytes_copied,
+        read_by_peer: counts.read_by_peer,
+        read_from_peer: counts.read_from_peer,
     }
 }
 

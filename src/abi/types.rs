@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_void};
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 4;
+pub const ZMQ_RDMA_ABI: u32 = 5;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -129,7 +129,8 @@ pub struct Ops {
     pub size: u32,
 
     /// Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-    /// ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL; see zmq_rdma(7). -EINVAL: one of them is none of what it may be.
+    /// ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS; see zmq_rdma(7). -EINVAL: one of them is none of
+    /// what it may be.
     pub options_init: extern "C" fn(options: *mut Options) -> i32,
 
     /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.
@@ -226,4 +227,14 @@ pub struct Ops {
     /// `size` bytes. -ENODEV: there is none of that name.
     pub device_interface:
         extern "C" fn(device: *const c_char, name: *mut c_char, size: usize) -> i32,
+
+    /// As `read`, into a buffer that stays: it is the library's, and is what the next calls of
+    /// `read_into` are given, until one of them returns something else than -EAGAIN, or until `close`. So the
+    /// device can put bytes there by itself, which `read` must have copied.
+    pub read_into: extern "C" fn(link: *mut Link, data: *mut c_void, size: usize) -> i32,
+    /// Drop what has been received, and what is received from now on; `read` finds nothing any more. A
+    /// buffer that `read_into` holds is held until `close`.
+    pub deafen: extern "C" fn(link: *mut Link) -> i32,
+    /// From what size on a body should be lent whole: the receiver may READ it from where it is. 0: never.
+    pub lends_from: extern "C" fn(link: *const Link, bytes: *mut usize) -> i32,
 }

@@ -66,7 +66,7 @@ pub fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
     };
     Ok(Wish {
         choice,
-        sizes: Sizes::new(choice, device),
+        sizes: Sizes::new(choice, device).with_rendezvous(env::rendezvous().map_err(told)?),
         ipv6: options.ipv6 != 0,
     })
 }
@@ -81,6 +81,7 @@ fn patience(milliseconds: i32) -> Duration {
 /// The device that the environment asks for. What else it asks for is done, or refused in words.
 pub fn environment() -> std::result::Result<i32, String> {
     env::log()?;
+    env::rendezvous()?;
     if env::stats()? {
         report::share_counters();
     }

@@ -360,6 +360,9 @@ impl Endpoint for FaultyEndpoint {
     #[allow(unsafe_code)]
     unsafe fn expose(&mut self, addr: *const u8, len: usize) -> Result<Remote> {
         self.call()?;
+        if self.end.is_some() || self.chance.hits(self.plan.unregistrable) {
+            return Err(Error::Limit("memory, says the plan"));
+        }
         // SAFETY: handed on to the caller, whose need is the same.
         unsafe { self.inner.expose(addr, len) }
     }
@@ -371,8 +374,16 @@ impl Endpoint for FaultyEndpoint {
     #[allow(unsafe_code)]
     unsafe fn post_read(&mut self, to: *mut u8, from: Remote, token: u64) -> Result<()> {
         self.call()?;
+        if self.end.is_some() || self.silent() {
+            // It has no end.
+            return Ok(());
+        }
+        if self.chance.hits(self.plan.unregistrable) {
+            return Err(Error::Limit("memory, says the plan"));
+        }
         // SAFETY: handed on to the caller, whose need is the same.
-        unsafe { self.inner.post_read(to, from, token) }
+        let posted = unsafe { self.inner.post_read(to, from, token) };
+        self.before_its_end(posted, ())
     }
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {

@@ -72,6 +72,10 @@ pub struct Caps {
     pub detects_idle_death: bool,
     /// Rendezvous (`expose`, `post_read`) works.
     pub reads: bool,
+    /// Bytes from which a READ costs less than copies; `None`: it never does.
+    pub reads_pay_from: Option<usize>,
+    /// `post_gather` does not copy.
+    pub gathers: bool,
 }
 
 /// How to open; plain data with defaults.
@@ -361,15 +365,17 @@ pub trait Endpoint: Send {
     /// those are not reported by an [`Event::Sent`] as well.
     fn flush(&mut self) -> Result<u16>;
 
-    /// Let the peer READ `len` bytes at `addr` until `hide`.
+    /// Let the peer READ `len` bytes at `addr` until `hide`. `Limit`: this memory cannot
+    /// be registered, or not now; the endpoint lives on.
     ///
     /// # Safety
     /// The memory stays valid and unwritten until `hide` returns or the endpoint is dropped.
     #[allow(unsafe_code)]
     unsafe fn expose(&mut self, addr: *const u8, len: usize) -> Result<Remote>;
-    /// Take back what `expose` gave.
+    /// Take back what `expose` gave. `Again`: a READ of it is being answered; no new one begins.
     fn hide(&mut self, key: u32) -> Result<()>;
-    /// READ `from` into `to`; `ReadDone(token)` tells the end.
+    /// READ `from` into `to`; `ReadDone(token)` tells the end, in the order of the READs. May be held
+    /// until `flush`. `Limit`: this memory cannot be registered, or not now; the endpoint lives on.
     ///
     /// # Safety
     /// `to` is valid for writes of `from.len` bytes, and nobody else touches

@@ -176,7 +176,7 @@ impl Dial {
         let Phase::Connecting(endpoint) = std::mem::replace(&mut self.phase, Phase::Spent) else {
             return Err(Error::Misuse("step of a dial that is over"));
         };
-        let mut link = Link::initiator(endpoint, terms, self.sizes.offer.grant);
+        let mut link = Link::initiator(endpoint, terms, &self.sizes);
         link.on_events(&mut events)?;
         link.advance()?;
         link.begin();

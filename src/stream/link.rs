@@ -3,18 +3,22 @@
 //! between. The caller reserves, fills and commits buffers, reads received
 //! chunks, and turns the crank when the descriptor is ready.
 
-use std::collections::VecDeque;
+mod lend;
+mod read;
+
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::sizes::Sizes;
+use super::inbox::Inbox;
+use super::loans::Loans;
+use super::sizes::{Rendezvous, Sizes};
 use super::tally::{self, Ledger};
 use crate::device::region::{Filled, Free};
-use crate::device::{Endpoint, Event, Kind, Ready};
+use crate::device::{Endpoint, Event, Kind, Ready, Remote};
 use crate::error::{Error, Result};
 use crate::proto::flow::link::{Flow, Incoming, Role, Setup};
 use crate::proto::flow::negotiate::{self, Terms};
-use crate::wire::frame::{Type, HEADER};
+use crate::wire::frame::{Rts, Type, HEADER};
 use crate::wire::hello::{Hello, Reason, GRANT_MIN};
 
 /// Milliseconds between two calls of [`Link::tick`] at most, and at least.
@@ -52,41 +56,17 @@ pub struct State {
     pub peer_shut: bool,
 }
 
-/// Which memory of the caller the device may still read.
-#[derive(Default)]
-struct Lent {
-    /// SENDs posted, and complete, since the start.
-    posted: u64,
-    complete: u64,
-    /// Bytes lent since the start, up to and with the SEND of that number.
-    until: VecDeque<(u64, u64)>,
-    taken: u64,
-    returned: u64,
-}
-
-impl Lent {
-    fn on_complete(&mut self, n: u16) {
-        self.complete += u64::from(n);
-        while let Some(&(posted, taken)) = self.until.front() {
-            if posted > self.complete {
-                break;
-            }
-            self.returned = taken;
-            self.until.pop_front();
-        }
-    }
-}
-
 /// One link.
 pub struct Link {
     ledger: Ledger,
     endpoint: Box<dyn Endpoint>,
     phase: Phase,
-    received: VecDeque<Filled>,
-    /// Bytes of the front chunk that were read, frame header included.
-    taken: usize,
+    inbox: Inbox,
+    /// Nobody reads: what comes is dropped.
+    deaf: bool,
     reserved: Option<Free>,
-    lent: Lent,
+    loans: Loans,
+    rendezvous: Rendezvous,
     events: Vec<Event>,
     /// The device had no send slot; it will tell.
     starved: bool,
@@ -99,26 +79,34 @@ impl Link {
     /// A connection that the device accepted; its handshake begins.
     pub fn acceptor(endpoint: Box<dyn Endpoint>, sizes: Sizes) -> Link {
         let ledger = Ledger::open(tally::Role::Accepted, &*endpoint);
-        Link::new(endpoint, ledger, Phase::Requested(sizes))
+        let rendezvous = sizes.rendezvous;
+        Link::new(endpoint, ledger, Phase::Requested(sizes), rendezvous)
     }
 
-    /// A connection that we asked for, at the moment when the peer agreed to `terms`; `posted`
-    /// receives are told to it.
-    pub fn initiator(endpoint: Box<dyn Endpoint>, terms: Terms, posted: u16) -> Link {
-        let setup = setup(&*endpoint, Role::Initiator, terms, posted);
+    /// A connection that we asked for with these `sizes`, at the moment when the peer agreed to
+    /// `terms`.
+    pub fn initiator(endpoint: Box<dyn Endpoint>, terms: Terms, sizes: &Sizes) -> Link {
+        let setup = setup(&*endpoint, Role::Initiator, terms, sizes.offer.grant);
         let ledger = Ledger::open(tally::Role::Connected, &*endpoint);
-        Link::new(endpoint, ledger, Phase::Open(Flow::new(setup)))
+        let phase = Phase::Open(Flow::new(setup));
+        Link::new(endpoint, ledger, phase, sizes.rendezvous)
     }
 
-    fn new(endpoint: Box<dyn Endpoint>, ledger: Ledger, phase: Phase) -> Link {
+    fn new(
+        endpoint: Box<dyn Endpoint>,
+        ledger: Ledger,
+        phase: Phase,
+        rendezvous: Rendezvous,
+    ) -> Link {
         Link {
             ledger,
             endpoint,
             phase,
-            received: VecDeque::new(),
-            taken: HEADER,
+            inbox: Inbox::default(),
+            deaf: false,
             reserved: None,
-            lent: Lent::default(),
+            loans: Loans::default(),
+            rendezvous,
             events: Vec::new(),
             starved: false,
             shut: false,
@@ -187,7 +175,7 @@ impl Link {
             _ => (false, self.shut, false),
         };
         State {
-            readable: dead || self.peer_shut || !self.received.is_empty(),
+            readable: dead || self.peer_shut || self.inbox.is_readable(),
             writable,
             want_out: self.endpoint.ready().write,
             finished,
@@ -240,7 +228,7 @@ impl Link {
                 self.on_sent(n);
                 Ok(())
             }
-            Event::ReadDone(_) => Ok(()),
+            Event::ReadDone(number) => self.on_read_done(number),
             Event::Rejected(private) => Err(negotiate::refusal(&private.0)),
             Event::Disconnected => Err(match &self.phase {
                 Phase::Open(_) if self.peer_shut => Error::Closed,
@@ -253,7 +241,7 @@ impl Link {
 
     /// The oldest `n` posted sends are complete.
     fn on_sent(&mut self, n: u16) {
-        self.lent.on_complete(n);
+        self.loans.on_complete(n);
         self.starved &= n == 0;
         if let Phase::Open(flow) = &mut self.phase {
             flow.on_sent(n);
@@ -266,10 +254,18 @@ impl Link {
         loop {
             let sent = self.endpoint.flush()?;
             self.on_sent(sent);
-            if sent == 0 || !self.post_control()? {
+            if sent == 0 || !self.post_owed()? {
                 return Ok(());
             }
         }
+    }
+
+    /// Post what must go before all else, as far as there is room; whether anything was.
+    fn post_owed(&mut self) -> Result<bool> {
+        let control = self.post_control()?;
+        let again = self.post_again()?;
+        // The last of it may be what a FIN waits for.
+        Ok(control | again | (again && self.post_control()?))
     }
 
     /// Post the control frames that must go and for which there is room; whether one was.
@@ -290,7 +286,7 @@ impl Link {
             let ping = control.kind() == Type::Ping;
             self.ledger.control_sent(ping, unanswered);
             slot.write(0, control.bytes());
-            self.lent.posted += 1;
+            self.loans.on_posted();
             self.endpoint.post_send(slot, control.bytes().len())?;
             posted = true;
         }
@@ -354,14 +350,20 @@ impl Link {
         let incoming = flow.on_frame(filled.bytes())?;
         match incoming {
             Incoming::Data => self.ledger.received(filled.bytes().len() - HEADER),
-            Incoming::Control => self.ledger.control_received(),
-        }
-        match incoming {
-            Incoming::Data if self.shut => flow.on_consumed(),
-            Incoming::Data => self.received.push_back(filled),
-            Incoming::Control => {}
+            _ => self.ledger.control_received(),
         }
         self.peer_shut |= flow.peer_shut();
+        match incoming {
+            Incoming::Data if self.deaf => flow.on_consumed(),
+            Incoming::Data => self.inbox.push_data(filled),
+            Incoming::Rts(rts) => {
+                let Rts { addr, key, len } = rts;
+                self.inbox.push_rts(Remote { key, addr, len });
+                self.drop_unread();
+            }
+            Incoming::Answer(settled) => return self.on_answer(settled),
+            Incoming::Control | Incoming::Dropped => {}
+        }
         Ok(())
     }
 
@@ -375,42 +377,13 @@ impl Link {
             let posted = self.endpoint.post_recvs(wanted)?;
             flow.on_recvs_posted(posted);
         }
-        self.post_control()?;
+        self.post_owed()?;
         self.push()?;
         if self.shut && self.is_finished() && !self.disconnected {
             self.disconnected = true;
             self.endpoint.disconnect()?;
         }
         Ok(())
-    }
-
-    /// The next received bytes. `Again`: none now. `Closed`: the peer closed
-    /// and all was read.
-    pub fn chunk(&self) -> Result<&[u8]> {
-        if let Some(front) = self.received.front() {
-            return Ok(&front.bytes()[self.taken..]);
-        }
-        match &self.phase {
-            _ if self.peer_shut => Err(Error::Closed),
-            Phase::Dead(why) => Err(why.clone()),
-            _ => Err(Error::Again),
-        }
-    }
-
-    /// `n` bytes of the chunk were read.
-    pub fn consume(&mut self, n: usize) {
-        let Some(front) = self.received.front() else {
-            return;
-        };
-        self.taken += n;
-        if self.taken < front.bytes().len() {
-            return;
-        }
-        self.received.pop_front();
-        self.taken = HEADER;
-        if let Phase::Open(flow) = &mut self.phase {
-            flow.on_consumed();
-        }
     }
 
     /// To be called after a run of `consume`: gives the peer its credits when they are due.
@@ -472,9 +445,12 @@ impl Link {
         if len > flow.payload() || len > slot.capacity() - HEADER {
             return Err(Error::Misuse("commit of more than was reserved"));
         }
+        if flow.must_keep() {
+            self.loans.keep(&slot.copied(HEADER..HEADER + len));
+        }
         slot.write(0, &flow.start_data(len));
         self.ledger.sent(len);
-        self.lent.posted += 1;
+        self.loans.on_posted();
         let done = self.endpoint.post_send(slot, HEADER + len);
         self.die_of(done);
         Ok(())
@@ -501,52 +477,6 @@ impl Link {
         };
         self.die_of(done);
         self.tell_gauges();
-    }
-
-    /// Send what credit allows of `len` bytes at `data` without copying them, if
-    /// the device can; returns how many were taken. [`Link::returned`] tells
-    /// when the memory is the caller's again.
-    ///
-    /// # Safety
-    /// `data` is readable for `len` bytes, and what was taken of it is not written, until
-    /// `returned` has counted it or the link is dropped.
-    #[allow(unsafe_code)]
-    pub unsafe fn lend(&mut self, data: *const u8, len: usize) -> Result<usize> {
-        self.reserved = None;
-        let mut taken = 0;
-        while taken < len {
-            let room = match self.reserve() {
-                Ok((_, room)) => room,
-                Err(why) if taken == 0 => return Err(why),
-                Err(_) => break,
-            };
-            let (Some(mut slot), Phase::Open(flow)) = (self.reserved.take(), &mut self.phase)
-            else {
-                break;
-            };
-            let n = room.min(len - taken);
-            slot.write(0, &flow.start_data(n));
-            self.ledger.sent(n);
-            let body = data.wrapping_add(taken);
-            // SAFETY: inside what the caller lends; `returned` does not count
-            // it before the device has reported this send, or is at its end.
-            let posted = unsafe { self.endpoint.post_gather(slot, HEADER, body, n) };
-            taken += n;
-            self.lent.posted += 1;
-            self.lent.taken += n as u64;
-            let mark = (self.lent.posted, self.lent.taken);
-            self.lent.until.push_back(mark);
-            self.die_of(posted);
-        }
-        Ok(taken)
-    }
-
-    /// Bytes lent since the start that are the caller's again: they come back in order.
-    pub fn returned(&self) -> u64 {
-        match self.phase {
-            Phase::Dead(_) => self.lent.taken,
-            _ => self.lent.returned,
-        }
     }
 
     /// Time has passed. Returns milliseconds until the next call is due.
@@ -579,9 +509,8 @@ impl Link {
         self.shut = true;
         self.ledger.shut(&*self.endpoint);
         self.reserved = None;
-        let held = self.received.drain(..).count();
+        self.deafen();
         if let Phase::Open(flow) = &mut self.phase {
-            (0..held).for_each(|_| flow.on_consumed());
             if !self.peer_shut {
                 flow.shut();
             }
@@ -597,6 +526,7 @@ impl Link {
                 self.ledger.end(&why, &*self.endpoint);
                 self.phase = Phase::Dead(why);
                 self.endpoint.abort();
+                self.loans.clear();
             }
         }
     }

@@ -3,8 +3,10 @@
 //! send and receive bytes, turn the crank. Everything is non-blocking.
 
 pub mod dial;
+mod inbox;
 pub mod link;
 pub mod listen;
+mod loans;
 pub mod resolve;
 pub mod sizes;
 pub mod tally;

@@ -3,11 +3,12 @@
 //! the test says so, and a SEND that finds no posted receive fails the test,
 //! as RNR would. Schedules are drawn from seeds.
 
+mod large;
 mod rows;
 mod slots;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,6 +33,15 @@ struct Lane {
     /// Sends delivered and not reported complete.
     done: u16,
     closed: bool,
+    /// What the sender lets the receiver READ: address and length by key.
+    exposed: HashMap<u32, (usize, usize)>,
+    /// Keys that the sender has given.
+    keys: u32,
+    /// READs posted by the receiver, and those that are complete: from, to, token.
+    reads: VecDeque<(Remote, usize, u64)>,
+    read: VecDeque<u64>,
+    /// A READ was refused.
+    broken: bool,
 }
 
 impl Lane {
@@ -45,6 +55,30 @@ impl Lane {
         self.delivered.push_back(bytes);
         true
     }
+
+    /// Answer the oldest READ.
+    fn answer(&mut self) -> bool {
+        let Some((from, to, token)) = self.reads.pop_front() else {
+            return false;
+        };
+        let end = from.addr as usize + from.len as usize;
+        match self.exposed.get(&from.key) {
+            Some((addr, len))
+                if (*addr..=addr + len).contains(&end) && from.addr as usize >= *addr =>
+            {
+                copy(from.addr as usize, to, from.len as usize);
+                self.read.push_back(token);
+            }
+            _ => self.broken = true,
+        }
+        true
+    }
+}
+
+#[allow(unsafe_code)]
+fn copy(from: usize, to: usize, len: usize) {
+    // SAFETY: as a device would: what `expose` and `post_read` were promised.
+    unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) }
 }
 
 type Shared = Arc<Mutex<Lane>>;
@@ -62,6 +96,18 @@ struct Fake {
     flush_completes: bool,
     /// What `probe` answers.
     quiet: Duration,
+    /// Registrations that fail before one does not.
+    refuses: Refusal,
+}
+
+/// Which registrations fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    None,
+    Exposed,
+    Read,
+    /// Some, by a seed.
+    Some(u64),
 }
 
 impl Fake {
@@ -76,6 +122,21 @@ impl Fake {
             slots: u16::MAX,
             flush_completes: false,
             quiet: Duration::MAX,
+            refuses: Refusal::None,
+        }
+    }
+
+    fn refused(&mut self, what: Refusal) -> Result<()> {
+        let hit = match &mut self.refuses {
+            Refusal::Some(seed) => {
+                *seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                *seed >> 61 == 0
+            }
+            other => *other == what,
+        };
+        match hit {
+            true => Err(Error::Limit("memory, says the test")),
+            false => Ok(()),
         }
     }
 
@@ -99,7 +160,9 @@ impl Endpoint for Fake {
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
             detects_idle_death: false,
-            reads: false,
+            reads: true,
+            reads_pay_from: None,
+            gathers: false,
         }
     }
     fn ready(&self) -> Ready {
@@ -155,15 +218,25 @@ impl Endpoint for Fake {
         })
     }
     #[allow(unsafe_code)]
-    unsafe fn expose(&mut self, _: *const u8, _: usize) -> Result<Remote> {
-        Err(Error::Misuse("not here"))
+    unsafe fn expose(&mut self, addr: *const u8, len: usize) -> Result<Remote> {
+        self.refused(Refusal::Exposed)?;
+        let mut lane = self.out.lock().unwrap();
+        lane.keys += 1;
+        let key = lane.keys;
+        lane.exposed.insert(key, (addr as usize, len));
+        let (addr, len) = (addr as u64, len as u32);
+        Ok(Remote { key, addr, len })
     }
-    fn hide(&mut self, _: u32) -> Result<()> {
-        Ok(())
+    fn hide(&mut self, key: u32) -> Result<()> {
+        let hidden = self.out.lock().unwrap().exposed.remove(&key);
+        hidden.map(drop).ok_or(Error::Misuse("not exposed"))
     }
     #[allow(unsafe_code)]
-    unsafe fn post_read(&mut self, _: *mut u8, _: Remote, _: u64) -> Result<()> {
-        Err(Error::Misuse("not here"))
+    unsafe fn post_read(&mut self, to: *mut u8, from: Remote, token: u64) -> Result<()> {
+        self.refused(Refusal::Read)?;
+        let mut lane = self.inward.lock().unwrap();
+        lane.reads.push_back((from, to as usize, token));
+        Ok(())
     }
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         events.extend(self.first.drain(..));
@@ -177,6 +250,10 @@ impl Endpoint for Fake {
             slot.write(0, &bytes);
             events.push(Event::Received(slot.fill(bytes.len())));
         }
+        events.extend(inward.read.drain(..).map(Event::ReadDone));
+        if inward.broken {
+            return Err(Error::Reset("a READ of what is not exposed".into()));
+        }
         if inward.closed && inward.sent.is_empty() {
             events.push(Event::Disconnected);
         }
@@ -185,7 +262,10 @@ impl Endpoint for Fake {
     fn probe(&mut self, _: Instant) -> Result<Duration> {
         Ok(self.quiet)
     }
-    fn abort(&mut self) {}
+    fn abort(&mut self) {
+        self.inward.lock().unwrap().reads.clear();
+        self.out.lock().unwrap().exposed.clear();
+    }
     fn disconnect(&mut self) -> Result<()> {
         self.out.lock().unwrap().closed = true;
         Ok(())
@@ -243,6 +323,16 @@ impl Side {
     fn deliver(&mut self) -> bool {
         self.out.lock().unwrap().deliver()
     }
+
+    /// Answer a READ of the peer's.
+    fn answer(&mut self) -> bool {
+        self.out.lock().unwrap().answer()
+    }
+
+    fn is_busy(&self) -> bool {
+        let lane = self.out.lock().unwrap();
+        !lane.sent.is_empty() || !lane.reads.is_empty() || !lane.read.is_empty()
+    }
 }
 
 #[allow(unsafe_code)]
@@ -259,11 +349,21 @@ fn pair(a: Options, b: Options) -> (Side, Side) {
 
 /// A pair whose initiator's device is changed by `alter`.
 fn pair_of(a: Options, b: Options, alter: impl Fn(&mut Fake)) -> (Side, Side) {
-    let (forth, back) = (Shared::default(), Shared::default());
     let (a, b) = (Sizes::new(Choice::Soft, a), Sizes::new(Choice::Soft, b));
+    pair_with(a, b, alter, |_| ())
+}
+
+fn pair_with(
+    a: Sizes,
+    b: Sizes,
+    alter_a: impl Fn(&mut Fake),
+    alter_b: impl Fn(&mut Fake),
+) -> (Side, Side) {
+    let (forth, back) = (Shared::default(), Shared::default());
     let mut asks = Fake::new(&forth, &back, &a.device);
-    alter(&mut asks);
+    alter_a(&mut asks);
     let mut asked = Fake::new(&back, &forth, &b.device);
+    alter_b(&mut asked);
     asks.post_recvs(a.offer.grant).unwrap();
     let request = Hello::Request(a.offer).encode();
     let (_, reply) = negotiate::answer(&request, b.offer).unwrap();
@@ -271,7 +371,7 @@ fn pair_of(a: Options, b: Options, alter: impl Fn(&mut Fake)) -> (Side, Side) {
     asked
         .first
         .push_back(Event::Request(PrivateData(request.to_vec())));
-    let mut initiator = Link::initiator(Box::new(asks), terms, a.offer.grant);
+    let mut initiator = Link::initiator(Box::new(asks), terms, &a);
     initiator.crank();
     let mut acceptor = Link::acceptor(Box::new(asked), b);
     acceptor.crank();
@@ -303,8 +403,9 @@ fn settle(sides: [&RefCell<Side>; 2], reading: bool) {
         for side in sides {
             let mut side = side.borrow_mut();
             moved |= side.deliver();
+            moved |= side.answer();
             side.link.crank();
-            moved |= !side.out.lock().unwrap().sent.is_empty();
+            moved |= side.is_busy();
             while reading && side.read(usize::MAX) > 0 {
                 moved = true;
             }

@@ -5,7 +5,7 @@
 use crate::device::{self, Choice};
 use crate::proto::flow::credit::CONTROL_PLACES;
 use crate::proto::flow::negotiate;
-use crate::wire::frame::HEADER;
+use crate::wire::frame::{FEATURE_READ, HEADER};
 use crate::wire::hello::{Offer, GRANT_MIN, SLOT_PAYLOAD_MIN};
 
 /// Payload bytes of a slot: one batch of libzmq's encoder, unless the device wants others.
@@ -17,8 +17,17 @@ pub const RECV_DEPTH: u16 = 128;
 pub const RECV_IDLE: u16 = 4;
 /// DATA that may wait in the send queue at most.
 pub const SEND_DEPTH: u16 = 128;
-/// Feature bits of this version: none yet.
-pub const FEATURES: u32 = 0;
+/// Whether large bodies are READ from where they are, rather than copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rendezvous {
+    /// Never, in either direction.
+    #[default]
+    Off,
+    /// From the size on from which the device has use for it, if ever.
+    Auto,
+    /// From so many bytes on, wherever the device can.
+    From(usize),
+}
 
 /// How one side of a link is opened: what the device needs, and what the peer is told.
 #[derive(Debug, Clone)]
@@ -27,6 +36,8 @@ pub struct Sizes {
     pub device: device::Options,
     /// Our offer to the peer.
     pub offer: Offer,
+    /// What is sent to be READ; the offer says whether.
+    pub rendezvous: Rendezvous,
 }
 
 impl Sizes {
@@ -46,8 +57,19 @@ impl Sizes {
         let idle = RECV_IDLE.min(options.recv_depth);
         Sizes {
             device: options,
-            offer: negotiate::offer(FEATURES, payload as u32, idle),
+            offer: negotiate::offer(0, payload as u32, idle),
+            rendezvous: Rendezvous::Off,
         }
+    }
+
+    /// With large bodies READ from where they are, if the peer agrees.
+    pub fn with_rendezvous(mut self, rendezvous: Rendezvous) -> Sizes {
+        self.rendezvous = rendezvous;
+        self.offer.features = match rendezvous {
+            Rendezvous::Off => 0,
+            Rendezvous::Auto | Rendezvous::From(_) => FEATURE_READ,
+        };
+        self
     }
 }
 

@@ -80,6 +80,8 @@ pub struct Plan {
     pub starve: PerMille,
     /// `post_recvs` posts fewer than asked.
     pub stint: PerMille,
+    /// Memory of the caller cannot be registered.
+    pub unregistrable: PerMille,
     /// A received message has flipped bits.
     pub garble: PerMille,
     /// A received message is cut short.

@@ -30,6 +30,8 @@ impl Endpoint for Script {
             send_depth: 9,
             detects_idle_death: true,
             reads: false,
+            reads_pay_from: None,
+            gathers: false,
         }
     }
     fn ready(&self) -> Ready {

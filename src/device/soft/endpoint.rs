@@ -230,6 +230,9 @@ impl device::Endpoint for Endpoint {
                 Phase::Open(open) => open.reads,
                 _ => true,
             },
+            // A READ through TCP is copied as often as a SEND.
+            reads_pay_from: None,
+            gathers: true,
         }
     }
 

@@ -58,7 +58,7 @@ impl Sender {
 
     /// One control frame that brings the peer `fresh` credits may go now.
     pub fn control_may_go(&self, fresh: u16) -> bool {
-        self.in_queue < self.depth
+        self.has_place()
             && match self.credits() {
                 0 => false,
                 1 => fresh >= 2,
@@ -74,6 +74,16 @@ impl Sender {
     /// DATA could go but for want of credits.
     pub fn wants_credit(&self) -> bool {
         self.credits() < DATA_NEEDS
+    }
+
+    /// The send queue has a place.
+    pub fn has_place(&self) -> bool {
+        self.in_queue < self.depth
+    }
+
+    /// A frame was posted that costs no credit.
+    pub fn on_answer_posted(&mut self) {
+        self.in_queue += 1;
     }
 
     /// SENDs posted and not complete.

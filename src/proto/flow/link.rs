@@ -8,8 +8,10 @@
 
 use super::credit::{Receiver, Sender};
 use super::negotiate::Terms;
+use super::rendezvous::{Answerer, Asker, Fate, Settled, DEPTH_LEAST, MOST_OPEN};
 use crate::error::{Error, Result};
-use crate::wire::frame::{Frame, Header, Type, FIN_PAYLOAD, FLAG_BLOCKED, HEADER};
+use crate::wire::frame::{done_count, Frame, Header, Rts, Type, DONE_PAYLOAD, FEATURE_READ};
+use crate::wire::frame::{FIN_PAYLOAD, FLAG_BLOCKED, FLAG_RESUMED, HEADER, RTS_PAYLOAD};
 
 /// Ticks for which an initiator asks for the peer's first frame. An acceptor
 /// that has nothing to say (a raw socket's) is left in peace after that.
@@ -46,6 +48,12 @@ pub struct Setup {
 pub enum Incoming {
     /// Bytes of the stream: everything after the frame header.
     Data,
+    /// Bytes of the stream, to be READ. They are taken in by [`Flow::on_read_done`].
+    Rts(Rts),
+    /// Bytes of the stream that will come once more.
+    Dropped,
+    /// RTS of ours are settled.
+    Answer(Settled),
     /// Nothing.
     Control,
 }
@@ -94,6 +102,12 @@ pub struct Flow {
     recv: Receiver,
     terms: Terms,
     pings: bool,
+    /// RTS were agreed on.
+    reads: bool,
+    /// Some receives are kept for answers.
+    asks: bool,
+    asker: Asker,
+    answerer: Answerer,
     hello_owed: bool,
     ping_owed: bool,
     /// A frame of the peer has come.
@@ -110,11 +124,18 @@ impl Flow {
     /// A link at the moment when the connection stands.
     pub fn new(setup: Setup) -> Flow {
         let initiator = setup.role == Role::Initiator;
+        let reads = setup.terms.features & FEATURE_READ != 0;
+        let asks = reads && setup.recv_depth >= DEPTH_LEAST;
+        let recvs = setup.recv_depth - if asks { MOST_OPEN } else { 0 };
         Flow {
             send: Sender::new(setup.terms.grant, setup.send_depth),
-            recv: Receiver::new(setup.posted, setup.recv_depth),
+            recv: Receiver::new(setup.posted, recvs),
             terms: setup.terms,
             pings: setup.pings,
+            reads,
+            asks,
+            asker: Asker::default(),
+            answerer: Answerer::default(),
             hello_owed: initiator,
             ping_owed: false,
             heard: false,
@@ -130,9 +151,9 @@ impl Flow {
         }
     }
 
-    /// Bytes of payload that one DATA may carry.
+    /// Bytes of payload that the next DATA may carry.
     pub fn payload(&self) -> usize {
-        self.terms.send_payload as usize
+        self.asker.room(self.terms.send_payload as usize)
     }
 
     /// Credits, sends under way, receives posted, DATA not yet read.
@@ -158,14 +179,75 @@ impl Flow {
 
     /// One DATA may go now.
     pub fn data_may_go(&self) -> bool {
-        self.is_greeted() && self.send.data_may_go()
+        self.is_greeted()
+            && self.send.data_may_go()
+            && self.asker.again() == 0
+            && self.payload() > 0
     }
 
     /// Header of the next DATA, of `len` bytes; it counts as posted.
     pub fn start_data(&mut self, len: usize) -> [u8; HEADER] {
         debug_assert!(len > 0 && len <= self.payload());
         self.bytes_sent += len as u64;
-        self.header(Type::Data, len as u32)
+        let flags = match self.asker.on_data(len) {
+            true => FLAG_RESUMED,
+            false => 0,
+        };
+        self.header(Type::Data, flags, len as u32)
+    }
+
+    /// What is sent now must be kept: it may have to be sent once more.
+    pub fn must_keep(&self) -> bool {
+        self.asker.is_open()
+    }
+
+    /// RTS may be sent on this link, now or later.
+    pub fn may_ever_ask(&self) -> bool {
+        self.asks && !self.asker.is_stopped()
+    }
+
+    /// One RTS may go now, once a receive for its answer is posted.
+    pub fn rts_may_go(&self) -> bool {
+        self.may_ever_ask() && self.is_greeted() && self.send.data_may_go() && self.asker.may_ask()
+    }
+
+    /// A receive must be posted for the answer of the next RTS, beyond `recvs_wanted`.
+    pub fn wants_answer_receive(&self) -> bool {
+        self.asker.wants_receive()
+    }
+
+    /// It was.
+    pub fn on_answer_receive(&mut self) {
+        self.asker.on_receive_posted();
+    }
+
+    /// The next RTS; it counts as posted.
+    pub fn start_rts(&mut self, rts: Rts) -> [u8; HEADER + RTS_PAYLOAD] {
+        self.bytes_sent += u64::from(rts.len);
+        self.asker.on_rts(rts.len.into());
+        let mut bytes = [0; HEADER + RTS_PAYLOAD];
+        bytes[..HEADER].copy_from_slice(&self.header(Type::Rts, 0, RTS_PAYLOAD as u32));
+        bytes[HEADER..].copy_from_slice(&rts.encode());
+        bytes
+    }
+
+    /// Bytes must be sent once more, and a DATA of them may go now.
+    pub fn again_may_go(&self) -> bool {
+        self.asker.again() > 0 && self.send.data_may_go()
+    }
+
+    /// The oldest RTS of the peer's that is not done is: READ, or not wanted.
+    pub fn on_read_done(&mut self) {
+        self.answerer.on_done();
+        self.recv.on_consumed();
+    }
+
+    /// Refuse the oldest RTS of the peer's that is not done. `frames` from it on, with `bytes`
+    /// of the stream, are dropped.
+    pub fn refuse(&mut self, frames: usize, bytes: u64) {
+        self.answerer.stop();
+        self.bytes_received -= bytes;
+        (0..frames).for_each(|_| self.recv.on_consumed());
     }
 
     /// A control frame must and may go now.
@@ -181,16 +263,31 @@ impl Flow {
             Type::FinAck => self.theirs = Theirs::FinAckSent,
             Type::Fin => self.ours = Ours::FinSent,
             Type::Ping => self.ping_owed = false,
-            Type::Credit | Type::Data => {}
+            Type::Credit | Type::Data | Type::Rts | Type::Rdone | Type::Rstop => {}
         }
-        Some(if kind == Type::Fin {
-            self.fin()
-        } else {
-            self.control(kind)
+        Some(match kind {
+            Type::Fin => {
+                let sent = self.bytes_sent.to_be_bytes();
+                self.control(kind, &sent)
+            }
+            Type::Rdone | Type::Rstop => {
+                let done = self.answerer.tell().to_be_bytes();
+                self.control(kind, &done)
+            }
+            _ => self.control(kind, &[]),
         })
     }
 
     fn next_control(&self) -> Option<Type> {
+        // The peer has posted a receive for it.
+        let answer = match &self.answerer {
+            owes if owes.owes_stop() => Some(Type::Rstop),
+            owes if owes.owes_done() => Some(Type::Rdone),
+            _ => None,
+        };
+        if answer.is_some() && self.send.has_place() {
+            return answer;
+        }
         if !self.send.control_may_go(self.recv.fresh()) {
             return None;
         }
@@ -202,7 +299,10 @@ impl Flow {
         }
         [
             (self.theirs == Theirs::FinAckOwed, Type::FinAck),
-            (self.ours == Ours::FinOwed, Type::Fin),
+            (
+                self.ours == Ours::FinOwed && self.asker.is_settled(),
+                Type::Fin,
+            ),
             (self.recv.is_due(), Type::Credit),
             (self.ping_owed, Type::Ping),
         ]
@@ -213,9 +313,12 @@ impl Flow {
     /// One SEND arrived.
     pub fn on_frame(&mut self, send: &[u8]) -> Result<Incoming> {
         let Frame { header, payload } = Frame::decode(send)?;
-        let data = header.kind == Type::Data;
-        self.recv
-            .on_received(data, header.flags & FLAG_BLOCKED != 0)?;
+        let answer = matches!(header.kind, Type::Rdone | Type::Rstop);
+        let stream = matches!(header.kind, Type::Data | Type::Rts);
+        if !answer {
+            self.recv
+                .on_received(stream, header.flags & FLAG_BLOCKED != 0)?;
+        }
         self.send.on_grant(header.grant)?;
         self.heard = true;
         if (header.kind == Type::Hello) != (self.theirs == Theirs::Silent) {
@@ -223,12 +326,12 @@ impl Flow {
         }
         match header.kind {
             Type::Hello => self.theirs = Theirs::Open,
-            Type::Data => {
-                if self.theirs != Theirs::Open {
-                    return Err(Error::Malformed("DATA after FIN"));
-                }
-                self.bytes_received += payload.len() as u64;
-                return Ok(Incoming::Data);
+            Type::Data | Type::Rts => return self.on_stream(header, payload),
+            Type::Rdone | Type::Rstop => {
+                let stop = header.kind == Type::Rstop;
+                let settled = self.asker.on_answer(done_count(payload)?, stop)?;
+                self.bytes_sent -= self.asker.again();
+                return Ok(Incoming::Answer(settled));
             }
             Type::Fin => self.on_fin(payload)?,
             Type::FinAck => {
@@ -242,6 +345,37 @@ impl Flow {
         Ok(Incoming::Control)
     }
 
+    fn on_stream(&mut self, header: Header, payload: &[u8]) -> Result<Incoming> {
+        if self.theirs != Theirs::Open {
+            return Err(Error::Malformed("DATA after FIN"));
+        }
+        let resumed = header.flags & FLAG_RESUMED != 0 && self.reads;
+        let (fate, len, incoming) = match header.kind {
+            Type::Rts if !self.reads => {
+                return Err(Error::Malformed("RTS, which was not agreed on"));
+            }
+            Type::Rts => {
+                let rts = Rts::decode(payload)?;
+                (
+                    self.answerer.on_rts()?,
+                    rts.len as usize,
+                    Incoming::Rts(rts),
+                )
+            }
+            _ => (
+                self.answerer.on_data(resumed)?,
+                payload.len(),
+                Incoming::Data,
+            ),
+        };
+        if fate == Fate::Drop {
+            self.recv.on_consumed();
+            return Ok(Incoming::Dropped);
+        }
+        self.bytes_received += len as u64;
+        Ok(incoming)
+    }
+
     fn on_fin(&mut self, payload: &[u8]) -> Result<()> {
         if self.theirs != Theirs::Open {
             return Err(Error::Malformed("a second FIN"));
@@ -252,6 +386,9 @@ impl Flow {
             .map_err(|_| Error::Malformed("FIN without a count"))?;
         if count != self.bytes_received {
             return Err(Error::Malformed("FIN counts other bytes than arrived"));
+        }
+        if !self.answerer.is_settled() {
+            return Err(Error::Malformed("FIN before the answer to an RTS"));
         }
         self.theirs = Theirs::FinAckOwed;
         Ok(())
@@ -322,29 +459,20 @@ impl Flow {
         (self.bytes_sent, self.bytes_received)
     }
 
-    fn control(&mut self, kind: Type) -> Control {
+    fn control(&mut self, kind: Type, payload: &[u8]) -> Control {
         let mut bytes = [0; HEADER + FIN_PAYLOAD];
-        bytes[..HEADER].copy_from_slice(&self.header(kind, 0));
-        Control {
-            kind,
-            bytes,
-            len: HEADER,
-        }
+        let len = HEADER + payload.len();
+        let header = match kind {
+            Type::Rdone | Type::Rstop => self.answer_header(kind),
+            _ => self.header(kind, 0, payload.len() as u32),
+        };
+        bytes[..HEADER].copy_from_slice(&header);
+        bytes[HEADER..len].copy_from_slice(payload);
+        Control { kind, bytes, len }
     }
 
-    fn fin(&mut self) -> Control {
-        let mut bytes = [0; HEADER + FIN_PAYLOAD];
-        bytes[..HEADER].copy_from_slice(&self.header(Type::Fin, FIN_PAYLOAD as u32));
-        bytes[HEADER..].copy_from_slice(&self.bytes_sent.to_be_bytes());
-        Control {
-            kind: Type::Fin,
-            bytes,
-            len: HEADER + FIN_PAYLOAD,
-        }
-    }
-
-    fn header(&mut self, kind: Type, len: u32) -> [u8; HEADER] {
-        let flags = if self.send.next_is_last() {
+    fn header(&mut self, kind: Type, flags: u8, len: u32) -> [u8; HEADER] {
+        let blocked = if self.send.next_is_last() {
             FLAG_BLOCKED
         } else {
             0
@@ -352,9 +480,21 @@ impl Flow {
         self.send.on_posted();
         Header {
             kind,
-            flags,
+            flags: flags | blocked,
             grant: self.recv.tell(),
             len,
+        }
+        .encode()
+    }
+
+    /// An answer costs no credit.
+    fn answer_header(&mut self, kind: Type) -> [u8; HEADER] {
+        self.send.on_answer_posted();
+        Header {
+            kind,
+            flags: 0,
+            grant: self.recv.tell(),
+            len: DONE_PAYLOAD as u32,
         }
         .encode()
     }

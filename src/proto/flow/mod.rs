@@ -4,3 +4,4 @@
 pub mod credit;
 pub mod link;
 pub mod negotiate;
+pub mod rendezvous;

@@ -100,6 +100,24 @@ impl Ledger {
         self.tally.add(Count::BytesReceived, bytes as u64);
     }
 
+    /// So many bytes of the stream were copied by this library.
+    #[inline]
+    pub fn copied(&self, bytes: usize) {
+        self.tally.add(Count::BytesCopied, bytes as u64);
+    }
+
+    /// The peer has READ so many bytes of the stream.
+    pub fn read_by_peer(&self, bytes: usize) {
+        self.tally.add(Count::BytesSent, bytes as u64);
+        self.tally.add(Count::ReadByPeer, bytes as u64);
+    }
+
+    /// So many bytes of the stream were READ from the peer.
+    pub fn read_from_peer(&self, bytes: usize) {
+        self.tally.add(Count::BytesReceived, bytes as u64);
+        self.tally.add(Count::ReadFromPeer, bytes as u64);
+    }
+
     /// Another frame was posted; `ping`: a PING, `rescue`: because HELLO was not answered.
     pub fn control_sent(&self, ping: bool, rescue: bool) {
         self.tally.add(Count::ControlSent, 1);

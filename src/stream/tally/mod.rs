@@ -40,7 +40,10 @@ const PID: usize = 4;
 const LIVE: usize = 5;
 // Counters of a link; in the process's record: of the links that are gone.
 const COUNTS: usize = 6;
-const COUNTERS: usize = 10;
+/// How many have their places there; the others' are behind the names.
+const FIRST_COUNTERS: usize = 10;
+const MORE_COUNTS: usize = 44;
+const COUNTERS: usize = 13;
 // A link's names.
 const DEVICE: usize = 16;
 const LOCAL: usize = 20;
@@ -74,6 +77,20 @@ enum Count {
     CreditStalls,
     /// Times that there was something to send, and no place in the send queue or no slot.
     QueueStalls,
+    /// Bytes of the stream that this library copied.
+    BytesCopied,
+    /// Of `BytesSent`: those that the peer READ.
+    ReadByPeer,
+    /// Of `BytesReceived`: those READ from the peer.
+    ReadFromPeer,
+}
+
+/// The word of a counter in a record.
+const fn place(count: usize) -> usize {
+    match count.checked_sub(FIRST_COUNTERS) {
+        None => COUNTS + count,
+        Some(more) => MORE_COUNTS + more,
+    }
 }
 
 /// How full a link is at the moment.
@@ -115,7 +132,7 @@ impl Tally {
     /// Count `n` more.
     #[inline]
     fn add(self, what: Count, n: u64) {
-        let word = &self.0[COUNTS + what as usize];
+        let word = &self.0[place(what as usize)];
         word.store(
             word.load(Ordering::Relaxed).wrapping_add(n),
             Ordering::Relaxed,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::view::{self, Link, Process};
-use super::{Record, Tally, COUNTERS, COUNTS, EPOCH, EVENTS, ID, KIND, LIVE, MAGIC, PID, PINNED};
+use super::{place, Record, Tally, COUNTERS, EPOCH, EVENTS, ID, KIND, LIVE, MAGIC, PID, PINNED};
 use super::{SINCE, UNPINNED, VERSION, WORDS};
 use crate::device;
 use crate::error::Result;
@@ -155,12 +155,8 @@ pub(super) fn open() -> Tally {
 pub(super) fn close(tally: Tally) {
     let mut books = books();
     let record = tally.0;
-    let counters = COUNTS..COUNTS + COUNTERS;
-    for (sum, word) in books.process[counters.clone()]
-        .iter()
-        .zip(&record[counters])
-    {
-        sum.fetch_add(word.load(Ordering::Relaxed), Ordering::Relaxed);
+    for at in (0..COUNTERS).map(place) {
+        books.process[at].fetch_add(record[at].load(Ordering::Relaxed), Ordering::Relaxed);
     }
     set(record, ID, 0);
     set(record, KIND, 0);

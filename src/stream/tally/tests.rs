@@ -43,6 +43,8 @@ fn a_link_is_seen_from_inside_and_outside() {
     tally.add(Count::BytesSent, 70);
     tally.add(Count::BytesSent, 7);
     tally.add(Count::QueueStalls, 3);
+    tally.add(Count::BytesCopied, 11);
+    tally.add(Count::ReadFromPeer, 13);
     let gauges = Gauges {
         credits: 1,
         sends: 2,
@@ -63,6 +65,8 @@ fn a_link_is_seen_from_inside_and_outside() {
     assert!(inside.verbs && inside.gauges == gauges);
     assert_eq!(inside.counts.bytes_sent, 77);
     assert_eq!(inside.counts.queue_stalls, 3);
+    let counts = inside.counts;
+    assert_eq!((counts.bytes_copied, counts.read_from_peer), (11, 13));
     assert_eq!(inside.pinned(), (2 + 3 + 65535) * 8200);
     assert_eq!(outside.process.pid, std::process::id());
     assert!(outside.process.counts.bytes_sent >= 77);
@@ -70,8 +74,9 @@ fn a_link_is_seen_from_inside_and_outside() {
     close(tally);
     assert!(from_outside().links.iter().all(|link| link.id != inside.id));
     assert!(links().iter().all(|link| link.id != inside.id));
+    let counts = process().counts;
     assert!(
-        process().counts.bytes_sent >= 77,
+        counts.bytes_sent >= 77 && counts.read_from_peer >= 13,
         "what is gone stays counted"
     );
 }

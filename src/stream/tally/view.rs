@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use super::registry::{LAYOUT, NAME_OF_LAYOUT, RECORDS};
-use super::{Gauges, Record, COUNTERS, COUNTS, DEVICE, EPOCH, EVENTS, GAUGES, ID, KIND, LIVE};
+use super::{place, Gauges, Record, COUNTERS, DEVICE, EPOCH, EVENTS, GAUGES, ID, KIND, LIVE};
 use super::{LOCAL, MAGIC, NAMES_END, PEER, PID, PINNED, SINCE, SLOT, UNPINNED, VERSION, WORDS};
 
 /// Where a link stands.
@@ -56,6 +56,12 @@ pub struct Counts {
     pub credit_stalls: u64,
     /// Times that there was something to send, and no place in the send queue or no slot.
     pub queue_stalls: u64,
+    /// Bytes of the stream that this library copied.
+    pub bytes_copied: u64,
+    /// Of `bytes_sent`: those that the peer READ.
+    pub read_by_peer: u64,
+    /// Of `bytes_received`: those READ from the peer.
+    pub read_from_peer: u64,
 }
 
 /// What befell the process's links since its start.
@@ -147,7 +153,7 @@ pub(super) fn load(record: Record) -> [u64; WORDS] {
 }
 
 pub(super) fn counts(words: &[u64; WORDS]) -> Counts {
-    let mut c = words[COUNTS..COUNTS + COUNTERS].iter().copied();
+    let mut c = (0..COUNTERS).map(|at| words[place(at)]);
     let mut next = || c.next().unwrap_or(0);
     Counts {
         bytes_sent: next(),
@@ -160,6 +166,9 @@ pub(super) fn counts(words: &[u64; WORDS]) -> Counts {
         rescues: next(),
         credit_stalls: next(),
         queue_stalls: next(),
+        bytes_copied: next(),
+        read_by_peer: next(),
+        read_from_peer: next(),
     }
 }
 
@@ -226,6 +235,9 @@ impl Counts {
             rescues: sum(self.rescues, other.rescues),
             credit_stalls: sum(self.credit_stalls, other.credit_stalls),
             queue_stalls: sum(self.queue_stalls, other.queue_stalls),
+            bytes_copied: sum(self.bytes_copied, other.bytes_copied),
+            read_by_peer: sum(self.read_by_peer, other.read_by_peer),
+            read_from_peer: sum(self.read_from_peer, other.read_from_peer),
         }
     }
 }
