@@ -3,21 +3,23 @@
 #include "precompiled.hpp"
 #include <new>
 
-#include "rdma_drain.hpp"
-#include "rdma_engine.hpp"
-#include "rdma_outbox.hpp"
 #include "err.hpp"
+#include "i_decoder.hpp"
 #include "i_encoder.hpp"
 #include "io_thread.hpp"
 #include "macros.hpp"
+#include "rdma_drain.hpp"
+#include "rdma_engine.hpp"
+#include "rdma_outbox.hpp"
 
 void zmq::rdma_drain_t::launch (io_thread_t *io_thread_,
                                 rdma_outbox_t *outbox_,
                                 i_encoder *encoder_,
+                                i_decoder *decoder_,
                                 int limit_)
 {
     rdma_drain_t *const drain =
-      new (std::nothrow) rdma_drain_t (io_thread_, outbox_, encoder_);
+      new (std::nothrow) rdma_drain_t (io_thread_, outbox_, encoder_, decoder_);
     alloc_assert (drain);
 
     //  Often there is nothing to wait for.
@@ -29,18 +31,23 @@ void zmq::rdma_drain_t::launch (io_thread_t *io_thread_,
 
 zmq::rdma_drain_t::rdma_drain_t (io_thread_t *io_thread_,
                                  rdma_outbox_t *outbox_,
-                                 i_encoder *encoder_) :
+                                 i_encoder *encoder_,
+                                 i_decoder *decoder_) :
     io_object_t (io_thread_),
     _ops (rdma_ops ()),
     _outbox (outbox_),
     _link (outbox_->link ()),
     _encoder (encoder_),
+    _decoder (decoder_),
     _shut (false),
     _handle (static_cast<handle_t> (NULL)),
     _polling_out (false),
     _limited (false),
     _ticking (false)
 {
+    //  Lets the peer go on sending until it has all that we send: credit for
+    //  us may come behind its own messages.
+    _ops->deafen (_link);
 }
 
 zmq::rdma_drain_t::~rdma_drain_t ()
@@ -54,6 +61,7 @@ zmq::rdma_drain_t::~rdma_drain_t ()
 
     LIBZMQ_DELETE (_outbox);
     LIBZMQ_DELETE (_encoder);
+    LIBZMQ_DELETE (_decoder);
 }
 
 void zmq::rdma_drain_t::enter_poller (int limit_)
@@ -112,7 +120,6 @@ bool zmq::rdma_drain_t::step ()
 {
     int state = _ops->crank (_link);
     if (state >= 0 && !_shut) {
-        discard_input ();
         //  Nobody reads it any more.
         if (state & ZMQ_RDMA_PEER_SHUT)
             LIBZMQ_DELETE (_encoder);
@@ -157,15 +164,8 @@ bool zmq::rdma_drain_t::send_rest ()
         const size_t used =
           _outbox->encode (_encoder, static_cast<unsigned char *> (data), size);
         _ops->commit (_link, used);
-        if (used < size)
+        if (used < size && !_outbox->has_body ())
             LIBZMQ_DELETE (_encoder);
     }
     return true;
-}
-
-void zmq::rdma_drain_t::discard_input ()
-{
-    char data[4096];
-    while (_ops->read (_link, data, sizeof (data)) > 0)
-        ;
 }

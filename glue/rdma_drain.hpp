@@ -8,6 +8,7 @@
 
 namespace zmq
 {
+struct i_decoder;
 struct i_encoder;
 class io_thread_t;
 class rdma_outbox_t;
@@ -20,17 +21,20 @@ class rdma_drain_t ZMQ_FINAL : public io_object_t
 {
   public:
     //  Takes over the outbox and the encoder that works on its message (NULL:
-    //  nothing is left to send), for limit_ milliseconds at most (-1: for ever;
+    //  nothing is left to send), and the decoder (or NULL), into whose message
+    //  the link may be reading, for limit_ milliseconds at most (-1: for ever;
     //  0: what can be done at once is done).
     static void launch (zmq::io_thread_t *io_thread_,
                         rdma_outbox_t *outbox_,
                         i_encoder *encoder_,
+                        i_decoder *decoder_,
                         int limit_);
 
   private:
     rdma_drain_t (zmq::io_thread_t *io_thread_,
                   rdma_outbox_t *outbox_,
-                  i_encoder *encoder_);
+                  i_encoder *encoder_,
+                  i_decoder *decoder_);
     ~rdma_drain_t () ZMQ_OVERRIDE;
 
     //  IDs of the timers: the end of patience, and the link's passing of time.
@@ -53,10 +57,6 @@ class rdma_drain_t ZMQ_FINAL : public io_object_t
     //  ready for the rest.
     bool send_rest ();
 
-    //  Lets the peer go on sending until it has all that we send: credit for
-    //  us may come behind its own messages.
-    void discard_input ();
-
     //  Polls for what the link needs, starts the timers.
     void enter_poller (int limit_);
     void start_ticking ();
@@ -65,6 +65,7 @@ class rdma_drain_t ZMQ_FINAL : public io_object_t
     rdma_outbox_t *_outbox;
     zmq_rdma_link_t *const _link;
     i_encoder *_encoder;
+    i_decoder *_decoder;
 
     //  True once the close has begun.
     bool _shut;
@@ -76,6 +77,6 @@ class rdma_drain_t ZMQ_FINAL : public io_object_t
 
     ZMQ_NON_COPYABLE_NOR_MOVABLE (rdma_drain_t)
 };
-}
+} // namespace zmq
 
 #endif

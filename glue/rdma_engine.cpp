@@ -5,16 +5,17 @@
 #include <new>
 #include <string.h>
 
-#include "rdma_engine.hpp"
-#include "rdma_drain.hpp"
-#include "rdma_outbox.hpp"
 #include "err.hpp"
+#include "i_decoder.hpp"
 #include "i_encoder.hpp"
 #include "io_thread.hpp"
 #include "likely.hpp"
 #include "mechanism.hpp"
 #include "raw_encoder.hpp"
 #include "raw_engine.hpp"
+#include "rdma_drain.hpp"
+#include "rdma_engine.hpp"
+#include "rdma_outbox.hpp"
 #include "session_base.hpp"
 #include "zmtp_engine.hpp"
 
@@ -87,7 +88,7 @@ template <class Base> rdma_engine_t<Base>::~rdma_engine_t ()
     _s = retired_fd;
     dispose ();
 }
-}
+} // namespace zmq
 
 template <class Base>
 void zmq::rdma_engine_t<Base>::plug (io_thread_t *io_thread_,
@@ -162,7 +163,11 @@ template <class Base> void zmq::rdma_engine_t<Base>::dispose ()
     } else if (_outbox->is_loaded ())
         std::swap (encoder, _encoder);
 
-    rdma_drain_t::launch (_io_thread, _outbox, encoder, _linger);
+    //  A message in it may be where the device puts bytes.
+    i_decoder *decoder = NULL;
+    std::swap (decoder, _decoder);
+
+    rdma_drain_t::launch (_io_thread, _outbox, encoder, decoder, _linger);
 }
 
 template <class Base>
@@ -197,7 +202,12 @@ bool zmq::rdma_engine_t<Base>::init_properties (
 template <class Base>
 int zmq::rdma_engine_t<Base>::read (void *data_, size_t size_)
 {
-    const int rc = _ops->read (_link, data_, size_);
+    //  More than a decoder's buffer is the message's own memory. That stays, so
+    //  the device may put bytes there by itself.
+    const size_t buffer = static_cast<size_t> (this->_options.in_batch_size);
+    const int rc = unlikely (size_ > buffer)
+                     ? _ops->read_into (_link, data_, size_)
+                     : _ops->read (_link, data_, size_);
     if (likely (rc > 0))
         return rc;
     errno = rc == 0 ? EAGAIN : -rc;
@@ -318,7 +328,7 @@ template <class Base> bool zmq::rdma_engine_t<Base>::fill ()
         const size_t used = encode (static_cast<unsigned char *> (data), size);
         _ops->commit (_link, used);
         sent += used;
-        if (used < size) {
+        if (used < size && !_outbox->has_body ()) {
             //  The greeting comes before there is an encoder to stop.
             _output_stopped = _encoder != NULL;
             break;
@@ -342,7 +352,8 @@ size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
     while (likely (_encoder != NULL) && used < size_) {
         //  The encoder may be in the middle of a message.
         used += _outbox->encode (_encoder, data_ + used, size_ - used);
-        if (used == size_ || (this->*_next_msg) (_outbox->message ()) == -1)
+        if (used == size_ || _outbox->has_body ()
+            || (this->*_next_msg) (_outbox->message ()) == -1)
             break;
         _outbox->load (_encoder);
     }

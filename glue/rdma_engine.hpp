@@ -57,6 +57,7 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     void reset_pollout () ZMQ_OVERRIDE;
 
   private:
+    using Base::_decoder;
     using Base::_encoder;
     using Base::_handle;
     using Base::_input_stopped;
@@ -149,6 +150,6 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
 
     ZMQ_NON_COPYABLE_NOR_MOVABLE (rdma_engine_t)
 };
-}
+} // namespace zmq
 
 #endif

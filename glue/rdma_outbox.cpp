@@ -4,19 +4,21 @@
 #include <algorithm>
 #include <limits>
 
-#include "rdma_outbox.hpp"
 #include "err.hpp"
 #include "i_encoder.hpp"
 #include "likely.hpp"
+#include "rdma_outbox.hpp"
 
-//  No encoder puts more than this before a large body.
-const size_t max_header_size = 16;
+//  No encoder puts more than this before a large body: v3_1_encoder_t puts 19
+//  before a subscription.
+const size_t max_header_size = 20;
 
 zmq::rdma_outbox_t::rdma_outbox_t (zmq_rdma_link_t *link_, int batch_size_) :
     _ops (rdma_ops ()),
     _link (link_),
     _worth (std::max (batch_size_, 1)),
     _loaded (false),
+    _whole (false),
     _left (0),
     _rest (NULL),
     _rest_size (0),
@@ -48,12 +50,26 @@ void zmq::rdma_outbox_t::load (i_encoder *encoder_)
     encoder_->load_msg (&_message);
     _loaded = true;
     _left = _message.size ();
+
+    //  Where the receiver may take it from where it is, all that is encoded is
+    //  the header.
+    size_t from = 0;
+    _whole = unlikely (_left >= max_header_size + _worth)
+             && _ops->lends_from (_link, &from) >= 0 && from > 0
+             && _left - max_header_size >= from;
 }
 
 size_t zmq::rdma_outbox_t::encode (i_encoder *encoder_,
                                    unsigned char *data_,
                                    size_t size_)
 {
+    if (unlikely (_whole)) {
+        const size_t done = _message.size () - _left;
+        size_ =
+          std::min (size_, max_header_size - std::min (done, max_header_size));
+        if (size_ == 0)
+            return 0;
+    }
     unsigned char *pos = data_;
     const size_t used = encoder_->encode (&pos, size_);
 
@@ -92,6 +108,7 @@ bool zmq::rdma_outbox_t::take_rest (i_encoder *encoder_)
     zmq_assert (_rest_size >= _left);
     _rest = pos;
     _left = 0;
+    _whole = false;
 
     //  It is done with the message now, and would close it.
     _lent.push_back (lent_t ());

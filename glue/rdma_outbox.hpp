@@ -3,8 +3,8 @@
 #ifndef __ZMQ_RDMA_OUTBOX_HPP_INCLUDED__
 #define __ZMQ_RDMA_OUTBOX_HPP_INCLUDED__
 
-#include <stddef.h>
 #include <list>
+#include <stddef.h>
 
 #include "macros.hpp"
 #include "msg.hpp"
@@ -43,6 +43,10 @@ class rdma_outbox_t
     //  for the buffer.
     size_t encode (i_encoder *encoder_, unsigned char *data_, size_t size_);
 
+    //  True iff the message's body is to be lent next: the buffer has only its
+    //  header, and the encoder is not done with it.
+    bool has_body () const { return _whole; }
+
     //  Lends to the link what is left of a message, if that is worth it.
     //  Returns false if the link does not take all of it now. Adds to *sent_
     //  what it takes.
@@ -79,6 +83,9 @@ class rdma_outbox_t
     msg_t _message;
     bool _loaded;
 
+    //  All of it but the header is to be lent.
+    bool _whole;
+
     //  What the encoder has left of it, at least.
     size_t _left;
 
@@ -91,6 +98,6 @@ class rdma_outbox_t
 
     ZMQ_NON_COPYABLE_NOR_MOVABLE (rdma_outbox_t)
 };
-}
+} // namespace zmq
 
 #endif

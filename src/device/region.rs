@@ -257,21 +257,6 @@ impl Free {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
 
-    /// A copy of what was put there (or of zeroes).
-    ///
-    /// # Panics
-    /// If the range is not inside the slot.
-    pub fn copied(&self, range: std::ops::Range<usize>) -> Vec<u8> {
-        assert!(
-            range.start <= range.end && range.end <= self.capacity(),
-            "read past the end of a slot"
-        );
-        // SAFETY: in bounds by the assertion above.
-        let from = unsafe { self.slot.raw.start.as_ptr().add(range.start) };
-        // SAFETY: in bounds, initialised (slabs are zeroed at birth), and ours alone.
-        unsafe { std::slice::from_raw_parts(from, range.len()) }.to_vec()
-    }
-
     /// Hand it to a device: nobody else may touch it until it comes back.
     pub fn post(self) -> Posted {
         Posted { slot: self.slot }

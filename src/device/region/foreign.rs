@@ -5,6 +5,8 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
+use super::Free;
+
 /// Bytes of the caller that nobody writes as long as this or a copy exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Exposed {
@@ -109,6 +111,23 @@ impl Sink {
         let to = self.room(at, bytes.len()).as_mut_ptr().cast::<u8>();
         // SAFETY: the room is as long as `bytes`, and nobody else refers to it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+}
+
+impl Free {
+    /// A copy of what was put there (or of zeroes).
+    ///
+    /// # Panics
+    /// If the range is not inside the slot.
+    pub fn copied(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+        assert!(
+            range.start <= range.end && range.end <= self.capacity(),
+            "read past the end of a slot"
+        );
+        // SAFETY: in bounds by the assertion above.
+        let from = unsafe { self.slot.raw.start.as_ptr().add(range.start) };
+        // SAFETY: in bounds, initialised (slabs are zeroed at birth), and ours alone.
+        unsafe { std::slice::from_raw_parts(from, range.len()) }.to_vec()
     }
 }
 

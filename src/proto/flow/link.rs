@@ -6,12 +6,14 @@
 //! checks the count and answers FIN_ACK at receipt -> [`Flow::is_finished`].
 //! Both sides may do so at once.
 
+mod large;
+
 use super::credit::{Receiver, Sender};
 use super::negotiate::Terms;
-use super::rendezvous::{Answerer, Asker, Fate, Settled, DEPTH_LEAST, MOST_OPEN};
+use super::rendezvous::{Answerer, Asker, Settled, DEPTH_LEAST, MOST_OPEN};
 use crate::error::{Error, Result};
-use crate::wire::frame::{done_count, Frame, Header, Rts, Type, DONE_PAYLOAD, FEATURE_READ};
-use crate::wire::frame::{FIN_PAYLOAD, FLAG_BLOCKED, FLAG_RESUMED, HEADER, RTS_PAYLOAD};
+use crate::wire::frame::{done_count, Frame, Header, Rts, Type, FEATURE_READ};
+use crate::wire::frame::{FIN_PAYLOAD, FLAG_BLOCKED, FLAG_RESUMED, HEADER};
 
 /// Ticks for which an initiator asks for the peer's first frame. An acceptor
 /// that has nothing to say (a raw socket's) is left in peace after that.
@@ -196,60 +198,6 @@ impl Flow {
         self.header(Type::Data, flags, len as u32)
     }
 
-    /// What is sent now must be kept: it may have to be sent once more.
-    pub fn must_keep(&self) -> bool {
-        self.asker.is_open()
-    }
-
-    /// RTS may be sent on this link, now or later.
-    pub fn may_ever_ask(&self) -> bool {
-        self.asks && !self.asker.is_stopped()
-    }
-
-    /// One RTS may go now, once a receive for its answer is posted.
-    pub fn rts_may_go(&self) -> bool {
-        self.may_ever_ask() && self.is_greeted() && self.send.data_may_go() && self.asker.may_ask()
-    }
-
-    /// A receive must be posted for the answer of the next RTS, beyond `recvs_wanted`.
-    pub fn wants_answer_receive(&self) -> bool {
-        self.asker.wants_receive()
-    }
-
-    /// It was.
-    pub fn on_answer_receive(&mut self) {
-        self.asker.on_receive_posted();
-    }
-
-    /// The next RTS; it counts as posted.
-    pub fn start_rts(&mut self, rts: Rts) -> [u8; HEADER + RTS_PAYLOAD] {
-        self.bytes_sent += u64::from(rts.len);
-        self.asker.on_rts(rts.len.into());
-        let mut bytes = [0; HEADER + RTS_PAYLOAD];
-        bytes[..HEADER].copy_from_slice(&self.header(Type::Rts, 0, RTS_PAYLOAD as u32));
-        bytes[HEADER..].copy_from_slice(&rts.encode());
-        bytes
-    }
-
-    /// Bytes must be sent once more, and a DATA of them may go now.
-    pub fn again_may_go(&self) -> bool {
-        self.asker.again() > 0 && self.send.data_may_go()
-    }
-
-    /// The oldest RTS of the peer's that is not done is: READ, or not wanted.
-    pub fn on_read_done(&mut self) {
-        self.answerer.on_done();
-        self.recv.on_consumed();
-    }
-
-    /// Refuse the oldest RTS of the peer's that is not done. `frames` from it on, with `bytes`
-    /// of the stream, are dropped.
-    pub fn refuse(&mut self, frames: usize, bytes: u64) {
-        self.answerer.stop();
-        self.bytes_received -= bytes;
-        (0..frames).for_each(|_| self.recv.on_consumed());
-    }
-
     /// A control frame must and may go now.
     pub fn control_is_due(&self) -> bool {
         self.next_control().is_some()
@@ -343,37 +291,6 @@ impl Flow {
             Type::Credit | Type::Ping => {}
         }
         Ok(Incoming::Control)
-    }
-
-    fn on_stream(&mut self, header: Header, payload: &[u8]) -> Result<Incoming> {
-        if self.theirs != Theirs::Open {
-            return Err(Error::Malformed("DATA after FIN"));
-        }
-        let resumed = header.flags & FLAG_RESUMED != 0 && self.reads;
-        let (fate, len, incoming) = match header.kind {
-            Type::Rts if !self.reads => {
-                return Err(Error::Malformed("RTS, which was not agreed on"));
-            }
-            Type::Rts => {
-                let rts = Rts::decode(payload)?;
-                (
-                    self.answerer.on_rts()?,
-                    rts.len as usize,
-                    Incoming::Rts(rts),
-                )
-            }
-            _ => (
-                self.answerer.on_data(resumed)?,
-                payload.len(),
-                Incoming::Data,
-            ),
-        };
-        if fate == Fate::Drop {
-            self.recv.on_consumed();
-            return Ok(Incoming::Dropped);
-        }
-        self.bytes_received += len as u64;
-        Ok(incoming)
     }
 
     fn on_fin(&mut self, payload: &[u8]) -> Result<()> {
@@ -483,18 +400,6 @@ impl Flow {
             flags: flags | blocked,
             grant: self.recv.tell(),
             len,
-        }
-        .encode()
-    }
-
-    /// An answer costs no credit.
-    fn answer_header(&mut self, kind: Type) -> [u8; HEADER] {
-        self.send.on_answer_posted();
-        Header {
-            kind,
-            flags: 0,
-            grant: self.recv.tell(),
-            len: DONE_PAYLOAD as u32,
         }
         .encode()
     }
