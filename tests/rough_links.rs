@@ -280,7 +280,7 @@ fn large_bodies_over_a_rough_device_cost_no_byte_and_no_stall() {
 
 /// The side whose device dies is in the middle of READs, of being READ, and of all between.
 #[test]
-fn row_27_death_at_any_call_with_large_bodies_under_way() {
+fn death_at_any_call_with_large_bodies_under_way() {
     let mut scene = Scene::large();
     die_everywhere(&mut scene, 300);
 }

@@ -38,6 +38,8 @@ pub(super) struct Budget {
     limit: Option<usize>,
     cap: AtomicUsize,
     pinned: AtomicUsize,
+    /// Of that, the caller's memory.
+    foreign: AtomicUsize,
     complaint: OnceLock<String>,
 }
 
@@ -45,11 +47,15 @@ pub(super) struct Budget {
 pub(super) struct Lease {
     budget: &'static Budget,
     bytes: usize,
+    foreign: bool,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.budget.pinned.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.foreign {
+            self.budget.foreign.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -72,6 +78,7 @@ impl Budget {
             limit,
             cap: AtomicUsize::new(cap),
             pinned: AtomicUsize::new(0),
+            foreign: AtomicUsize::new(0),
             complaint: OnceLock::new(),
         }
     }
@@ -87,6 +94,26 @@ impl Budget {
         Ok(Lease {
             budget: self,
             bytes,
+            foreign: false,
+        })
+    }
+
+    /// Take `bytes` for memory of the caller's, which may be a quarter of the budget, so that
+    /// large messages leave the slots theirs. It can be copied instead.
+    pub(super) fn lease_foreign(&'static self, bytes: usize) -> Result<Lease> {
+        let full = Error::Limit("memory of large messages that may be pinned");
+        let most = self.cap.load(Ordering::Relaxed) / 4;
+        self.foreign
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |foreign| {
+                foreign.checked_add(bytes).filter(|&sum| sum <= most)
+            })
+            .map_err(|_| full)?;
+        let leased = self.lease(bytes).map(|mut lease| {
+            lease.foreign = true;
+            lease
+        });
+        leased.inspect_err(|_| {
+            self.foreign.fetch_sub(bytes, Ordering::Relaxed);
         })
     }
 
@@ -207,6 +234,21 @@ mod tests {
         );
         drop(all);
         assert!(budget.lease(6 * MIB).is_ok());
+    }
+
+    #[test]
+    fn large_messages_leave_most_of_the_budget_to_slots() {
+        let budget = leaked(Some(64 * MIB), 0);
+        let quarter = budget.lease_foreign(12 * MIB).unwrap();
+        assert!(budget.lease_foreign(1).is_err());
+        let rest = budget.lease(36 * MIB).unwrap();
+        drop(quarter);
+        assert_eq!(budget.pinned(), 36 * MIB);
+        let more = budget.lease(MIB).unwrap();
+        assert!(budget.lease_foreign(12 * MIB).is_err(), "all is in use");
+        drop((rest, more));
+        assert!(budget.lease_foreign(12 * MIB).is_ok());
+        assert_eq!(budget.pinned(), 0);
     }
 
     #[test]

@@ -70,11 +70,19 @@ impl Region {
         purpose: Use,
     ) -> Result<Region> {
         context.alive()?;
-        let lease = budget().lease(len)?;
+        let foreign = matches!(purpose, Use::Source | Use::Sink);
+        let lease = match foreign {
+            true => budget().lease_foreign(len),
+            false => budget().lease(len),
+        }?;
         let access = purpose.access(context.transport());
         // SAFETY: the PD lives as long as `context`; the memory is the caller's to vouch for.
         let mr = unsafe { c::ibv_reg_mr(context.pd(), addr.as_ptr().cast(), len, access) };
         let Some(mr) = NonNull::new(mr) else {
+            if foreign {
+                // Any of it may be of a kind that cannot be; it can be copied.
+                return Err(Error::Limit("memory that the device can register"));
+            }
             return Err(match sys::last("ibv_reg_mr") {
                 Error::Device {
                     code: libc::ENOMEM | libc::EPERM,

@@ -126,6 +126,11 @@ impl Queues {
         self.sends_out
     }
 
+    /// READs posted and not told complete.
+    pub(super) fn reads_out(&self) -> u16 {
+        self.reads_out
+    }
+
     /// Receives posted and not filled.
     pub(super) fn recvs_out(&self) -> u16 {
         self.recvs.len() as u16

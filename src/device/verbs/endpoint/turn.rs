@@ -137,9 +137,10 @@ impl Endpoint {
     }
 
     /// Whether the descriptor must tell of finished sends: somebody may wait
-    /// for one. While less than half the queue is in use, nobody does.
+    /// for one. While less than half the queue is in use, and no READ is, nobody does.
     fn wants_sends(&self) -> bool {
-        self.parting || self.blocked || self.sends_out() > self.options.send_depth / 2
+        let reads = self.queues.as_ref().is_some_and(|q| q.reads_out() > 0);
+        reads || self.parting || self.blocked || self.sends_out() > self.options.send_depth / 2
     }
 
     pub(super) fn part_if_done(&mut self) {
