@@ -31,6 +31,7 @@ impl Endpoint for Script {
             detects_idle_death: true,
             reads: false,
             reads_pay_from: None,
+            may_lend: false,
             gathers: false,
         }
     }

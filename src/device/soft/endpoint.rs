@@ -232,6 +232,7 @@ impl device::Endpoint for Endpoint {
             },
             // A READ through TCP is copied as often as a SEND.
             reads_pay_from: None,
+            may_lend: true,
             gathers: true,
         }
     }

@@ -25,7 +25,7 @@ impl Link {
             Rendezvous::From(bytes) => Some(bytes),
         };
         let open = matches!(&self.phase, Phase::Open(flow) if flow.may_ever_ask());
-        from.filter(|_| open && caps.reads)
+        from.filter(|_| open && caps.reads && caps.may_lend)
     }
 
     /// Send what credit allows of `len` bytes at `data` without copying them, if

@@ -151,6 +151,7 @@ impl Endpoint for Fake {
             detects_idle_death: false,
             reads: true,
             reads_pay_from: None,
+            may_lend: true,
             gathers: false,
         }
     }

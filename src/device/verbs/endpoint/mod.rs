@@ -217,8 +217,8 @@ impl device::Endpoint for Endpoint {
                 .queues
                 .as_ref()
                 .is_some_and(|queues| queues.device().context().may_pin_foreign_pages()),
-            // Until it is measured, only who asks for it has it.
             reads_pay_from: None,
+            may_lend: false,
             gathers: false,
         }
     }
