@@ -136,6 +136,9 @@ impl Endpoint for Fake {
             send_depth: self.options.send_depth,
             detects_idle_death: false,
             reads: false,
+            reads_pay_from: None,
+            may_lend: false,
+            gathers: false,
         }
     }
 

@@ -205,7 +205,7 @@ fn pair(input: &mut Input<'_>) -> Option<([Side; 2], bool)> {
     };
     let terms = negotiate::conclude(&reply, a.offer).expect("our own reply");
     let asks = FaultyEndpoint::new(Box::new(asks), plan_a);
-    let initiator = Link::initiator(Box::new(asks), terms, a.offer.grant);
+    let initiator = Link::initiator(Box::new(asks), terms, &a);
     let sides = [
         side(initiator, &forth, !spoils_a),
         side(acceptor, &back, !spoils_b),
@@ -306,7 +306,7 @@ pub fn hostile(data: &[u8]) {
                 .expect("the fake posts all");
             let reply = Hello::Reply(sizes.offer).encode();
             let terms = negotiate::conclude(&reply, sizes.offer).expect("our own reply");
-            Link::initiator(Box::new(fake), terms, sizes.offer.grant)
+            Link::initiator(Box::new(fake), terms, &sizes)
         } else {
             let mut private = Hello::Request(sizes.offer).encode().to_vec();
             while input.one_in(4) {
