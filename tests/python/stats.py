@@ -150,8 +150,9 @@ def strangers_are_counted():
         with contextlib.closing(posix.create_connection((zt.HOST, port_of(endpoint)))) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 4)
             watch.wait_for("DISCONNECTED")
-        found = stats()
-        assert (found.failed_accepts, found.accepted, found.died, found.links) == (1, 0, 0, 0)
+    # The event comes a moment before the link goes.
+    found = stats()
+    assert (found.failed_accepts, found.accepted, found.died, found.links) == (1, 0, 0, 0)
 
 
 @test(needs="ZMQ_RDMA_PREFIX")
