@@ -52,6 +52,8 @@ void usage_begin (struct usage *begun);
 struct usage usage_since (const struct usage *begun);
 /* Proportional resident memory of this process, KiB. */
 long resident (void);
+/* Open descriptors of this process, and some. */
+long descriptors (void);
 int compare_doubles (const void *a, const void *b);
 int compare_longs (const void *a, const void *b);
 

@@ -133,6 +133,7 @@ void measure_fanout (const struct job *job)
 /* What the server of a crowd knows at the end. */
 struct census {
     long base, idle, active; /* KiB */
+    long descriptors;        /* that the connections took */
     double idle_cpu;         /* seconds of a second in which nothing happened */
     long least, low, median, most, total; /* messages of a peer; low: all but one in a hundred have more */
     long accepted, lost;                  /* connections */
@@ -214,6 +215,7 @@ static void serve_crowd (struct side *side)
     check (zmq_connect (monitor, "inproc://monitor") == 0);
     bind_and_tell (side, router);
     census.base = resident ();
+    census.descriptors = -descriptors ();
     tell (side, &word, sizeof word);
     for (int i = 0; i < side->job->peers; i++)
         take_one (router);
@@ -222,6 +224,7 @@ static void serve_crowd (struct side *side)
     count_events (monitor, &census);
     idle_second (&census.idle_cpu);
     census.idle = resident ();
+    census.descriptors += descriptors ();
     tell (side, &word, sizeof word);
     count_messages (router, side->job, &census);
     count_events (monitor, &census);
@@ -238,6 +241,7 @@ static void print_crowd (const struct job *job, const struct census *there, cons
     const double n = job->peers;
     printf ("{\"connections\": %d, \"connect_s\": %.3f, \"accepted\": %ld, \"lost\": %ld", job->peers, connect,
             there->accepted, there->lost);
+    printf (", \"server_descriptors\": %ld", there->descriptors);
     printf (", \"server_base_kib\": %ld, \"server_idle_kib\": %.2f, \"server_active_kib\": %.2f", there->base,
             (double) (there->idle - there->base) / n, (double) (there->active - there->base) / n);
     printf (", \"client_base_kib\": %ld, \"client_idle_kib\": %.2f, \"client_active_kib\": %.2f", here->base,

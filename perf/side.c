@@ -3,6 +3,7 @@
 
 #include "bench.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -67,6 +68,17 @@ long resident (void)
     fclose (rollup);
     check (kib >= 0);
     return kib;
+}
+
+long descriptors (void)
+{
+    long count = 0;
+    DIR *directory = opendir ("/proc/self/fd");
+    check (directory);
+    while (readdir (directory))
+        count++;
+    closedir (directory);
+    return count;
 }
 
 int compare_doubles (const void *a, const void *b)

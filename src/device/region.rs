@@ -9,7 +9,7 @@
 
 #[cfg(not(loom))]
 use std::alloc::dealloc;
-use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
+use std::alloc::{alloc, alloc_zeroed, handle_alloc_error, Layout};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -47,24 +47,52 @@ struct Block {
 }
 
 struct Memory {
+    /// Aligned to a page.
     start: NonNull<u8>,
+    len: usize,
+    base: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: `Memory` owns its allocation, and only `Drop` uses `start`.
+// SAFETY: `Memory` owns its allocation, and only `Drop` uses its pointers.
 unsafe impl Send for Memory {}
 // SAFETY: no method takes `&Memory`.
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    /// All zero.
     fn new(len: usize) -> Memory {
-        let layout = Layout::from_size_align(len.max(1), PAGE).expect("slab block layout");
+        let layout = Memory::layout(len);
         // SAFETY: the layout is not of size zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
+        Memory::made(unsafe { alloc_zeroed(layout) }, layout, len)
+    }
+
+    /// To be written before it is read.
+    fn unwritten(len: usize) -> Memory {
+        let layout = Memory::layout(len);
+        // SAFETY: the layout is not of size zero.
+        Memory::made(unsafe { alloc(layout) }, layout, len)
+    }
+
+    /// Not aligned to a page: an allocator that is asked for that zeroes by hand, and so touches, what the system
+    /// would hand out as zero.
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len + PAGE, 16).expect("slab block layout")
+    }
+
+    fn made(base: *mut u8, layout: Layout, len: usize) -> Memory {
+        let Some(base) = NonNull::new(base) else {
             handle_alloc_error(layout)
         };
-        Memory { start, layout }
+        let skip = base.addr().get().wrapping_neg() % PAGE;
+        // SAFETY: the layout is a page longer than `len`.
+        let start = unsafe { base.add(skip) };
+        Memory {
+            start,
+            len,
+            base,
+            layout,
+        }
     }
 }
 
@@ -74,7 +102,7 @@ impl Drop for Memory {
         #[cfg(not(loom))]
         // SAFETY: allocated in `new` with this layout, freed only here.
         unsafe {
-            dealloc(self.start.as_ptr(), self.layout)
+            dealloc(self.base.as_ptr(), self.layout)
         }
     }
 }
@@ -194,9 +222,7 @@ impl Slab {
             return Ok(None);
         }
         let memory = Memory::new(self.block_bytes());
-        let (key, registration) = self
-            .registrar
-            .register(memory.start, memory.layout.size())?;
+        let (key, registration) = self.registrar.register(memory.start, memory.len)?;
         let slot = |i: usize| {
             let at = i * self.slot_stride() + self.margins.before;
             // SAFETY: slot i lies inside the block, by `block_bytes`.
@@ -378,8 +404,8 @@ impl Filled {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: initialised (slabs are zeroed at birth), alive through
-        // `_owner`, and not written while this exists.
+        // SAFETY: initialised (slabs are zeroed at birth, of chunks only what was
+        // appended is lent), alive through `_owner`, and not written while this exists.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

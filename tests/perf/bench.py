@@ -4,7 +4,9 @@
 import json
 import math
 import os
+import resource
 import subprocess
+import sys
 import xml.etree.ElementTree as xml
 
 import zt
@@ -12,6 +14,10 @@ from zt import Missing, test
 from zt.link import call, scratch
 
 RUN = os.path.join(zt.ROOT, "perf", "run")
+sys.path.insert(0, os.path.join(zt.ROOT, "perf"))
+
+import bench  # noqa: E402  pylint: disable=wrong-import-position
+
 #: Measurements and variants of each mode at its quick sizes: those over rdma://, and those not.
 CELLS = {"sizes": (10, 1, 3), "fanout": (4, 1, 3), "threads": (4, 1, 2), "memory": (2, 1, 1), "busy": (4, 3, 1)}
 
@@ -76,6 +82,29 @@ def one_mode_with_stock():
     assert {record["size"] for record in found["records"]} == {100, 2000}
     assert len(found["records"]) == 2 * 2 * 2 * 3, len(found["records"])
     assert not os.path.exists(os.path.join(out, "plot.svg"))
+
+
+@test(bound=180, alone=True)
+def crowd():
+    """5,000 connections to one I/O thread, or as many as descriptors allow: each is accepted once, takes one descriptor
+    and, idle, hardly more memory than over tcp."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    count = min(5000, (most - 200) // 2)
+    if count < 1000:
+        raise Missing(f"{most} descriptors: `ulimit -Hn` of 2200 at least is needed, for 5,000 connections 10200")
+    program = bench.Bench(zt.prefix(), scratch(), zt.HOST)
+    ours, tcp = (program.measure("crowd", scheme, 1024, 2000, count, 1, {}) for scheme in (zt.SCHEME, "tcp"))
+    for name, one in ((zt.SCHEME, ours), ("tcp", tcp)):
+        print(
+            f"SHOW: {name}: {count} connections in {one['connect_s']:.1f} s, idle {one['server_idle_kib']:.1f} KiB each, "
+            f"messages of a peer {one['least']} to {one['most']}, median {one['median']}"
+        )
+        print(one)
+    assert ours["accepted"] == count and ours["lost"] == 0, "a connection was made twice, or lost"
+    assert ours["server_descriptors"] == count, f"{ours['server_descriptors']} descriptors"
+    # A slot, or a page of a chunk each and what goes with it, would be more.
+    more = ours["server_idle_kib"] - tcp["server_idle_kib"]
+    assert more < 6, f"an idle connection takes {more:.1f} KiB more than one over tcp"
 
 
 @test()

@@ -60,7 +60,7 @@ impl ChunkPool {
                 return Writer::new(chunk);
             }
         }
-        let memory = Memory::new(self.size);
+        let memory = Memory::unwritten(self.size);
         Writer::new(Arc::new(Chunk { memory, pool: self }))
     }
 }
@@ -111,8 +111,8 @@ impl Writer {
     /// What has been appended.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: initialised (zeroed at birth), inside the chunk that `lent`
-        // keeps, and not written before `restart`, which excludes borrowers.
+        // SAFETY: appended, so initialised; inside the chunk that `lent` keeps, and
+        // not written before `restart`, which excludes borrowers.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.filled) }
     }
 
