@@ -8,7 +8,7 @@
 
 namespace zmq
 {
-struct i_decoder;
+class i_decoder;
 struct i_encoder;
 class io_thread_t;
 class rdma_outbox_t;
