@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 """The Rust tests, and what judges the text of the code."""
 
+import ast
 import glob
 import json
 import os
@@ -93,6 +94,45 @@ def scripts_parse():
             builds.run("sh", "-n", path)
         elif "perl" in first:
             builds.run("perl", "-c", path)
+
+
+def defined(path):
+    """Names at the top of a Python file."""
+    with open(path, encoding="utf-8") as text:
+        tree = ast.parse(text.read(), path)
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return names, [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+
+
+@test()
+def python_imports():
+    """What a Python file takes from another one of ours is there: most tests are loaded by nobody until they run."""
+    tracked = builds.run("git", "-C", ROOT, "ls-files", "*.py").splitlines()
+    tops = [ROOT, os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "parity")]
+    lost, looked = [], 0
+    for name in tracked:
+        path = os.path.join(ROOT, name)
+        for node in defined(path)[1]:
+            under = os.path.join(*node.module.split("."))
+            places = [os.path.join(top, under) for top in [os.path.dirname(path), *tops]]
+            found = [file for place in places for file in (place + ".py", os.path.join(place, "__init__.py")) if os.path.exists(file)]
+            if not found:
+                continue
+            looked += 1
+            there = defined(found[0])[0]
+            beside = os.path.dirname(found[0])
+            for alias in node.names:
+                if alias.name not in there and not os.path.exists(os.path.join(beside, alias.name + ".py")):
+                    lost.append(f"{name}: {alias.name} of {node.module}")
+    assert not lost, lost
+    assert looked > 100, looked
 
 
 @test()

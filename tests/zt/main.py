@@ -38,6 +38,12 @@ def check_library():
         raise AssertionError(f"mapped is {sorted(mapped)}, not the library in {want}")
 
 
+def take_interrupts():
+    """What was started in the background of a shell ignores SIGINT, and so would all that it starts."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def die_with_parent():
     """A peer does not outlive its test."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -82,6 +88,7 @@ def peer(path, function, arguments):
 def main(what, *rest):
     """Arm the hang bound, then do it."""
     faulthandler.enable()
+    take_interrupts()
     bound = zt.seconds_left() - (2 if what == "run" else 4)
     faulthandler.dump_traceback_later(max(bound, 1), exit=True)
     if what == "peer":

@@ -11,11 +11,11 @@ import zmq
 import reach
 import zt
 from reach import covers, put, seen
-from sizes import _any, _kernel_view
+from sizes import _kernel_view
 from zt import test
 from zt.link import call, need, scratch
 from zt.proc import Peer
-from zt.sock import Monitor, bound, context, port_of, sock
+from zt.sock import Monitor, any_port, bound, context, port_of, sock
 
 
 @test()
@@ -83,7 +83,7 @@ def bind_to_device():
             nowhere = sock(ctx, zmq.PULL)
             put(nowhere, reach.BINDTODEVICE, b"nosuchdev")
             try:
-                nowhere.bind(_any(scheme))
+                nowhere.bind(any_port(scheme))
                 refused = "bound"
             except zmq.ZMQError as error:
                 refused = errno.errorcode[error.errno]
@@ -91,7 +91,7 @@ def bind_to_device():
             put(pull, reach.BINDTODEVICE, b"lo")
             put(push, reach.BINDTODEVICE, b"lo")
             try:
-                endpoint = bound(pull, _any(scheme))
+                endpoint = bound(pull, any_port(scheme))
             except zmq.ZMQError as error:
                 return refused, errno.errorcode[error.errno]
             push.connect(endpoint)
@@ -117,12 +117,12 @@ def accept_filter():
             shut, client = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, RECONNECT_IVL=-1)
             put(shut, zmq.TCP_ACCEPT_FILTER, b"10.11.12.13/32")
             watch = Monitor(shut)
-            client.connect(bound(shut, _any(scheme)))
+            client.connect(bound(shut, any_port(scheme)))
             told = [name for name, _, _ in watch.until("ACCEPT_FAILED", "ACCEPTED")]
             ajar, friend = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH)
             put(ajar, zmq.TCP_ACCEPT_FILTER, b"10.11.12.13/32")
             put(ajar, zmq.TCP_ACCEPT_FILTER, b"127.0.0.0/8")
-            friend.connect(bound(ajar, _any(scheme)))
+            friend.connect(bound(ajar, any_port(scheme)))
             friend.send(b"hello")
             return told, ajar.recv()
 

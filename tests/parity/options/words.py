@@ -9,10 +9,9 @@ import zmq
 import reach
 import zt
 from reach import covers, put
-from sizes import _any
 from zt import test
 from zt.proc import Peer, ask
-from zt.sock import bound, context, dead_port, sock
+from zt.sock import any_port, bound, context, dead_port, sock
 
 
 def _put_draft(socket, option, value):
@@ -93,7 +92,7 @@ def metadata():
     def story(scheme):
         with context() as ctx:
             pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, METADATA=b"X-Colour:green")
-            push.connect(bound(pull, _any(scheme)))
+            push.connect(bound(pull, any_port(scheme)))
             push.send(b"hello")
             frame = pull.recv(copy=False)
             return [frame.get(name) for name in ("X-Colour", "Peer-Address", "Socket-Type")]
@@ -113,7 +112,7 @@ def zap_domain():
             handler.bind("inproc://zeromq.zap.01")
             pull, push = sock(ctx, zmq.PULL, ZAP_DOMAIN=b"here"), sock(ctx, zmq.PUSH)
             put(pull, reach.ZAP_ENFORCE_DOMAIN, 1)
-            push.connect(bound(pull, _any(scheme)))
+            push.connect(bound(pull, any_port(scheme)))
             push.send(b"hello")
             request = handler.recv_multipart()
             handler.send_multipart([request[0], request[1], b"200", b"OK", b"somebody", b""])
