@@ -22,6 +22,7 @@ test_rxe_stopped_under_way() { two_hosts rxe stopped_under_way; }
 test_rxe_device_removed_here() { two_hosts rxe device_removed_here; }
 test_rxe_device_removed_there() { two_hosts rxe device_removed_there; }
 test_rxe_lossy() { two_hosts rxe lossy; }
+test_rxe_narrow() { two_hosts rxe narrow; }
 test_rxe_memlock() { two_hosts rxe memlock; }
 test_rxe_unreachable() { two_hosts rxe unreachable; }
 test_rxe_cycles() { two_hosts rxe cycles; }
@@ -36,6 +37,7 @@ test_siw_stopped_under_way() { two_hosts siw stopped_under_way; }
 test_siw_device_removed_here() { two_hosts siw device_removed_here; }
 test_siw_device_removed_there() { two_hosts siw device_removed_there; }
 test_siw_lossy() { two_hosts siw lossy; }
+test_siw_narrow() { two_hosts siw narrow; }
 test_siw_memlock() { two_hosts siw memlock; }
 test_siw_unreachable() { two_hosts siw unreachable; }
 test_siw_cycles() { two_hosts siw cycles; }
