@@ -162,6 +162,14 @@ impl Context {
         self.siw_interface
     }
 
+    /// Bytes from which on a SEND must be signaled, or its memory is not free when it is complete.
+    pub(super) fn signaled_from(&self) -> usize {
+        match self.siw_interface {
+            Some(_) => quirk::UNCOPIED_FROM,
+            None => usize::MAX,
+        }
+    }
+
     /// Where the device tells of itself.
     pub(super) fn async_fd(&self) -> RawFd {
         // SAFETY: the keeper keeps the context open.

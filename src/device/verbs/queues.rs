@@ -79,6 +79,7 @@ pub(super) struct Queues {
     send_slab: Arc<Slab>,
     recv_depth: u16,
     send_depth: u16,
+    signaled_from: usize,
     device: Arc<Device>,
 }
 
@@ -109,6 +110,7 @@ impl Queues {
             send_slab: device.slab(Use::Send, options.slot_size),
             recv_depth: options.recv_depth,
             send_depth: options.send_depth,
+            signaled_from: context.signaled_from(),
             device: Arc::clone(device),
         })
     }
@@ -210,7 +212,7 @@ impl Queues {
             wr_id: self.wr_id(self.next_send),
             piece: Piece::of(&slot, len),
             kind: Kind::Send,
-            signaled: false,
+            signaled: len >= self.signaled_from,
         };
         self.sends_out += 1;
         self.hold(work, Entry::Send(Some(slot)))

@@ -7,6 +7,11 @@ use super::device::Context;
 /// siw's vendor id in its device attributes.
 pub(super) const SIW_VENDOR: u32 = 0x62_6d74;
 
+/// From so many bytes on siw does not copy a SEND that is not signaled, but lets TCP send it
+/// out of the caller's memory: still unsent, or to be sent again, when a later completion
+/// says that the memory is free (siw_qp_tx.c of Linux 6.1, where it says why signaled ones are copied).
+pub(super) const UNCOPIED_FROM: usize = 4096;
+
 /// siw's kernel part hands out the lowest free page offset as the key by which
 /// a queue is mapped; its user part takes the key 0x90000 (page 0x90) for
 /// "none" and gives up. So a process could have some 36 connections, and no
