@@ -35,9 +35,9 @@ parity_core='test_reqrep_tcp test_pair_tcp test_hwm* test_spec_* test_sub_forwar
 parity_siw='test_reqrep_tcp test_pair_tcp test_hwm* test_spec_* test_monitor test_heartbeats test_security_curve'
 
 list_parity() { # names of programs; all if LAB_ALL is set
-    # In what runs over ipc:// or inproc:// there is no device.
+    # In what runs over ipc:// or inproc:// there is no device, nor on the way to 0.0.0.0.
     # shellcheck disable=SC2086 # a name a word
-    (set -f && "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --list $([ -n "${LAB_ALL:-}" ] || echo "$1")) | grep -v '_\(ipc\|inproc\)$'
+    (set -f && "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --list $([ -n "${LAB_ALL:-}" ] || echo "$1")) | grep -v '_\(ipc\|inproc\)$\|^test_stream_disconnect/'
 }
 list_parity_rxe() { list_parity "$parity_core"; }
 list_parity_siw() { list_parity "$parity_siw"; }
@@ -59,9 +59,13 @@ own() { # rxe or siw: the tests of tests/run that $LAB_CASES names
 
 parity() { # likewise of tests/parity/run
     environment "$1"
-    # libzmq's tests have a bound of their own, a minute.
+    # libzmq's tests have a bound of their own, a minute. They run where they log, and bind
+    # ipc:// there, which /results does not know.
+    local status=0
     # shellcheck disable=SC2046 # a name a word
-    ZT_SLOW=2 "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --logs "$LAB_RESULTS/parity-$1" $(cat "$LAB_CASES")
+    ZT_SLOW=2 "$LAB_DIR/../parity/run" --built --work "$LAB_PARITY" --logs "/tmp/parity-$1" $(cat "$LAB_CASES") || status=$?
+    cp -r "/tmp/parity-$1" "$LAB_RESULTS/"
+    return $status
 }
 
 test_rxe() { own rxe; }
