@@ -26,11 +26,11 @@ def endpoint(host=FAR, port=PORT):
     return f"rdma://{host}:{port}"
 
 
-def pair(kind, device=None):
-    """A sender here and a receiver there, with a connection that has carried messages."""
+def pair(kind, device=None, prefix=()):
+    """A sender here (started by `prefix`) and a receiver there, with a connection that has carried messages."""
     env = {"ZMQ_RDMA_DEVICE": device or "verbs"}
     pull = Peer("far", "pull", "bind", endpoint(), env=env)
-    push = Peer("near", "push", "connect", endpoint(), env=env)
+    push = Peer("near", "push", "connect", endpoint(), env=env, prefix=prefix)
     push.wait_event("HANDSHAKE_SUCCEEDED")
     word = settle(push, pull, 30)
     assert word["first"] == word["missed"] == 0 and word["device"] == f"verbs:{kind}h", word
@@ -264,10 +264,7 @@ def unprivileged(limit):
 def narrow(kind):
     """A line so narrow that much waits in the sender's kernel, and a sender with few slots: what
     comes is what was sent, not what the slots held later."""
-    env = {"ZMQ_RDMA_DEVICE": "verbs"}
-    pull = Peer("far", "pull", "bind", endpoint(), env=env)
-    push = Peer("near", "push", "connect", endpoint(), env=env, prefix=unprivileged(1 << 20))
-    push.wait_event("HANDSHAKE_SUCCEEDED")
+    push, pull = pair(kind, prefix=unprivileged(1 << 20))
     netem("rate", "40mbit")
     push.tell(flow=0)
     pull.ask("got", until=1000)
