@@ -134,11 +134,7 @@ impl Endpoint for Fake {
             slot_size: self.options.slot_size,
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
-            detects_idle_death: false,
-            reads: false,
-            reads_pay_from: None,
-            may_lend: false,
-            gathers: false,
+            ..Caps::default()
         }
     }
 

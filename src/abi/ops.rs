@@ -317,24 +317,24 @@ extern "C" fn crank(link: *mut Link) -> i32 {
 
 extern "C" fn read(link: *mut Link, data: *mut c_void, size: usize) -> i32 {
     on("read", link, |live: &mut Live| {
-        if data.is_null() {
-            return -libc::EFAULT;
-        }
-        // SAFETY: `data` has `size` bytes as the header asks.
-        let done = unsafe { live.link.read(data.cast(), size.min(MOST_READ), false) };
-        done.map_or_else(|error| errno::of(&error), |done| done as i32)
+        received(live, data, size, false)
     })
 }
 
 extern "C" fn read_into(link: *mut Link, data: *mut c_void, size: usize) -> i32 {
     on("read_into", link, |live: &mut Live| {
-        if data.is_null() {
-            return -libc::EFAULT;
-        }
-        // SAFETY: `data` has `size` bytes and stays, as the header asks.
-        let done = unsafe { live.link.read(data.cast(), size.min(MOST_READ), true) };
-        done.map_or_else(|error| errno::of(&error), |done| done as i32)
+        received(live, data, size, true)
     })
+}
+
+/// Both ways of reading; `steady`: the buffer stays.
+fn received(live: &mut Live, data: *mut c_void, size: usize, steady: bool) -> i32 {
+    if data.is_null() {
+        return -libc::EFAULT;
+    }
+    // SAFETY: `data` has `size` bytes, and stays if steady, as the header asks.
+    let done = unsafe { live.link.read(data.cast(), size.min(MOST_READ), steady) };
+    done.map_or_else(|error| errno::of(&error), |done| done as i32)
 }
 
 extern "C" fn deafen(link: *mut Link) -> i32 {

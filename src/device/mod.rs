@@ -58,8 +58,8 @@ pub struct Ready {
     pub write: bool,
 }
 
-/// What an endpoint can do, as data. Fixed once it is established.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an endpoint can do, as data. Fixed once it is established. By default nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caps {
     /// Bytes of one receive or send slot, frame header included.
     pub slot_size: usize,

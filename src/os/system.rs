@@ -11,11 +11,13 @@ mod freebsd;
 #[cfg(target_os = "linux")]
 mod linux;
 
-// Bells and shared memory of Linux, which FreeBSD has taken over.
+// Bells, shared memory and random bytes of Linux, which FreeBSD has taken over.
 #[cfg(any(target_os = "linux", target_os = "freebsd"))]
 mod eventfd;
 #[cfg(any(target_os = "linux", target_os = "freebsd"))]
 mod memfd;
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
+mod random;
 // What macOS and FreeBSD share.
 #[cfg(any(target_os = "freebsd", target_os = "macos"))]
 mod bsd;

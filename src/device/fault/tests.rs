@@ -29,10 +29,7 @@ impl Endpoint for Script {
             recv_depth: 9,
             send_depth: 9,
             detects_idle_death: true,
-            reads: false,
-            reads_pay_from: None,
-            may_lend: false,
-            gathers: false,
+            ..Caps::default()
         }
     }
     fn ready(&self) -> Ready {

@@ -12,6 +12,7 @@ use libc::c_int;
 pub use super::atomic_socket::{accept, open};
 pub use super::eventfd::Bell;
 pub use super::memfd::shared_words;
+pub use super::random::fill_random;
 use super::Acks;
 use crate::os::{get_option, set_option, set_option_bytes, Plain};
 
@@ -55,16 +56,6 @@ impl Acks {
                 + Duration::from_millis(u64::from(i.tcpi_last_data_sent)),
         }
     }
-}
-
-/// Bytes that nobody can guess.
-pub fn fill_random(bytes: &mut [u8; 4]) -> io::Result<()> {
-    // SAFETY: `bytes` is writable for its length. So few come whole.
-    let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if n == bytes.len() as isize {
-        return Ok(());
-    }
-    Err(io::Error::last_os_error())
 }
 
 /// In C's form.

@@ -148,11 +148,9 @@ impl Endpoint for Fake {
             slot_size: self.options.slot_size,
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
-            detects_idle_death: false,
             reads: true,
-            reads_pay_from: None,
             may_lend: true,
-            gathers: false,
+            ..Caps::default()
         }
     }
     fn ready(&self) -> Ready {
