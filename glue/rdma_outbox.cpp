@@ -2,12 +2,16 @@
 
 #include "precompiled.hpp"
 #include <algorithm>
+#include <limits.h>
 #include <limits>
+#include <string.h>
 
 #include "err.hpp"
 #include "i_encoder.hpp"
 #include "likely.hpp"
 #include "rdma_outbox.hpp"
+#include "v2_protocol.hpp"
+#include "wire.hpp"
 
 //  No encoder puts more than this before a large body: v3_1_encoder_t puts 19
 //  before a subscription.
@@ -59,6 +63,32 @@ void zmq::rdma_outbox_t::load (i_encoder *encoder_)
              && _left - max_header_size >= from;
 }
 
+size_t zmq::rdma_outbox_t::pack (unsigned char *data_, size_t size_)
+{
+    const unsigned char flags = _message.flags ();
+    const size_t body = _message.size ();
+    const bool large = body > UCHAR_MAX;
+    const size_t header = large ? 9 : 2;
+    if (unlikely (flags & rdma_control_flags) || header > size_
+        || body > size_ - header)
+        return 0;
+
+    data_[0] = 0;
+    if (flags & msg_t::more)
+        data_[0] |= v2_protocol_t::more_flag;
+    if (large) {
+        data_[0] |= v2_protocol_t::large_flag;
+        put_uint64 (data_ + 1, body);
+    } else
+        data_[1] = static_cast<unsigned char> (body);
+    memcpy (data_ + header, _message.data (), body);
+
+    close (&_message);
+    const int rc = _message.init ();
+    errno_assert (rc == 0);
+    return header + body;
+}
+
 size_t zmq::rdma_outbox_t::encode (i_encoder *encoder_,
                                    unsigned char *data_,
                                    size_t size_)
@@ -75,6 +105,8 @@ size_t zmq::rdma_outbox_t::encode (i_encoder *encoder_,
 
     //  Headers count as well, so what is left can only be more.
     _left -= std::min (_left, used);
+    //  Had it more, it would have filled the buffer.
+    _loaded = used == size_;
     return used;
 }
 

@@ -15,6 +15,10 @@ namespace zmq
 {
 struct i_encoder;
 
+//  Flags of what libzmq says by itself: commands, of whatever kind.
+const unsigned char rdma_control_flags =
+  msg_t::command | msg_t::subscribe | msg_t::cancel;
+
 //  A link, and the messages that are on their way into it: the one in the
 //  encoder, and large ones that the link sends from where they are. Outlives
 //  the engine, if need be, as part of a drain.
@@ -36,8 +40,13 @@ class rdma_outbox_t
     //  Gives the message to the encoder.
     void load (i_encoder *encoder_);
 
-    //  True iff an encoder has been given the message, and so may work on it.
+    //  True iff an encoder has been given the message and may still work on it.
     bool is_loaded () const { return _loaded; }
+
+    //  Writes the message to the buffer, as libzmq's encoders of ZMTP 3 do, if
+    //  it is the user's and fits in as a whole; returns how many bytes. Returns
+    //  0 if it is for the encoder, which must be done with the one before.
+    size_t pack (unsigned char *data_, size_t size_);
 
     //  Lets the encoder go on with its message; returns how many bytes it had
     //  for the buffer.

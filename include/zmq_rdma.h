@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 5
+#define ZMQ_RDMA_ABI 6
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -226,6 +226,22 @@ typedef struct zmq_rdma_ready_t {
 } zmq_rdma_ready_t;
 
 /*
+ Messages since the start: of one link, or of all. A message is all of its parts; its last one counts it:
+ sent when it is taken from the socket's queue for this link, received when it is decoded. Not counted: what libzmq says
+ by itself (handshakes, heartbeats, subscriptions), and what ZMQ_STREAM sockets move, which are bytes.
+ */
+typedef struct zmq_rdma_messages_t {
+    /*
+     Sent.
+     */
+    uint64_t sent;
+    /*
+     Received.
+     */
+    uint64_t received;
+} zmq_rdma_messages_t;
+
+/*
  The transport. `abi` and `size` come first and never move; later versions
  of the table only append.
 
@@ -409,6 +425,12 @@ typedef struct zmq_rdma_ops_t {
      From what size on a body should be lent whole: the receiver may READ it from where it is. 0: never.
      */
     int32_t (*lends_from)(const struct zmq_rdma_link_t *link, size_t *bytes);
+    /*
+     Where the caller counts the link's messages, for `zmq_rdma_links` and `zmq_rdma_stats`: it raises the numbers
+     there, each by a store of the whole word, since other threads read them. Its until `close`.
+     */
+    int32_t (*messages)(const struct zmq_rdma_link_t *link,
+                        struct zmq_rdma_messages_t **counts);
 } zmq_rdma_ops_t;
 
 /*
@@ -540,6 +562,10 @@ typedef struct zmq_rdma_stats_t {
      Large messages of all links.
      */
     struct zmq_rdma_large_t large;
+    /*
+     Messages of all links.
+     */
+    struct zmq_rdma_messages_t messages;
 } zmq_rdma_stats_t;
 
 /*
@@ -610,6 +636,10 @@ typedef struct zmq_rdma_link_stats_t {
      Its large messages.
      */
     struct zmq_rdma_large_t large;
+    /*
+     Its messages.
+     */
+    struct zmq_rdma_messages_t messages;
 } zmq_rdma_link_stats_t;
 
 #ifdef __cplusplus

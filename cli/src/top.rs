@@ -174,6 +174,8 @@ struct Look {
     rejects_received: u64,
     closed: u64,
     died: u64,
+    messages_sent: u64,
+    messages_received: u64,
     bytes_sent: u64,
     bytes_received: u64,
     pings: u64,
@@ -192,6 +194,8 @@ struct Connection {
     local: String,
     peer: String,
     age_seconds: u64,
+    messages_sent: u64,
+    messages_received: u64,
     bytes_sent: u64,
     bytes_received: u64,
     data_sent: u64,
@@ -212,6 +216,8 @@ struct Connection {
     receive_rate: Option<f64>,
     /// Frames with messages a second, both ways.
     frame_rate: Option<f64>,
+    /// Messages a second, both ways.
+    message_rate: Option<f64>,
 }
 
 fn look(one: &mut Watched, now: Instant) -> io::Result<Look> {
@@ -241,6 +247,8 @@ fn of_process(one: &Watched, process: &Process, connections: Vec<Connection>) ->
         rejects_received: happened.rejects_received,
         closed: happened.closed,
         died: happened.died,
+        messages_sent: process.counts.messages_sent,
+        messages_received: process.counts.messages_received,
         bytes_sent: process.counts.bytes_sent,
         bytes_received: process.counts.bytes_received,
         pings: process.counts.pings,
@@ -280,6 +288,8 @@ fn connection(link: &Link, before: Option<&(Instant, Snapshot)>, now: Instant) -
         local: link.local.clone(),
         peer: link.peer.clone(),
         age_seconds: clock.saturating_sub(link.since),
+        messages_sent: counts.messages_sent,
+        messages_received: counts.messages_received,
         bytes_sent: counts.bytes_sent,
         bytes_received: counts.bytes_received,
         data_sent: counts.data_sent,
@@ -298,6 +308,7 @@ fn connection(link: &Link, before: Option<&(Instant, Snapshot)>, now: Instant) -
         send_rate: rate(|c| c.bytes_sent),
         receive_rate: rate(|c| c.bytes_received),
         frame_rate: rate(|c| c.data_sent + c.data_received),
+        message_rate: rate(|c| c.messages_sent + c.messages_received),
     }
 }
 
@@ -327,9 +338,11 @@ fn print(looks: &[Look], once: bool, out: &mut Out) -> io::Result<()> {
             look.died,
         ))?;
         out.line(&format!(
-            "  sent {}, received {}; pinned {}, other memory {}; PINGs {}, rescues {}",
+            "  sent {} in {} messages, received {} in {}; pinned {}, other memory {}; PINGs {}, rescues {}",
             bytes(look.bytes_sent),
+            look.messages_sent,
             bytes(look.bytes_received),
+            look.messages_received,
             bytes(look.pinned),
             bytes(look.unpinned),
             look.pings,
@@ -337,8 +350,8 @@ fn print(looks: &[Look], once: bool, out: &mut Out) -> io::Result<()> {
         ))?;
         let rows: Vec<_> = look.connections.iter().map(row).collect();
         let head = [
-            "peer", "", "device", "state", "sent", "received", "out/s", "in/s", "frames/s",
-            "credits", "unread", "stalls", "pings", "pinned",
+            "peer", "", "device", "state", "msgs out", "msgs in", "sent", "received", "out/s", "in/s",
+            "msgs/s", "credits", "unread", "stalls", "pings", "pinned",
         ];
         for line in out::table(&head, &[0, 1, 2, 3], &rows) {
             out.line(&format!("  {line}"))?;
@@ -356,11 +369,13 @@ fn row(c: &Connection) -> Vec<String> {
         arrow.to_string(),
         c.device.clone(),
         c.state.to_string(),
+        c.messages_sent.to_string(),
+        c.messages_received.to_string(),
         bytes(c.bytes_sent),
         bytes(c.bytes_received),
         rate(c.send_rate),
         rate(c.receive_rate),
-        c.frame_rate
+        c.message_rate
             .map_or("-".to_string(), |rate| format!("{rate:.0}")),
         c.credits.to_string(),
         c.unread.to_string(),

@@ -13,6 +13,7 @@ use super::guard::door;
 use super::handle::Handle;
 use super::log::{self, Level};
 use super::report::{self, Live};
+use super::stats::Messages;
 use super::types::*;
 use super::wish::{environment, text, told, wish};
 use super::{addr, errno};
@@ -61,6 +62,7 @@ static OPS: Ops = Ops {
     read_into,
     deafen,
     lends_from,
+    messages,
 };
 
 /// What a door can say it has read.
@@ -347,6 +349,13 @@ extern "C" fn deafen(link: *mut Link) -> i32 {
 extern "C" fn lends_from(link: *const Link, bytes: *mut usize) -> i32 {
     on("lends_from", link, |live: &mut Live| {
         put(bytes, live.link.lends_from().unwrap_or(0))
+    })
+}
+
+extern "C" fn messages(link: *const Link, counts: *mut *mut Messages) -> i32 {
+    on("messages", link, |live: &mut Live| {
+        // Two words, one behind the other.
+        put(counts, live.link.messages().cast())
     })
 }
 

@@ -79,11 +79,13 @@ impl Live {
         line(Level::Debug, || {
             let c = self.link.counts();
             format!(
-                "{} is gone: {} bytes in {} frames sent, {} in {} received; it waited {} times \
+                "{} is gone: {} messages, {} bytes in {} frames sent, {}, {} in {} received; it waited {} times \
                  for credit, {} for the device",
                 self.ends(),
+                c.messages_sent,
                 c.bytes_sent,
                 c.data_sent,
+                c.messages_received,
                 c.bytes_received,
                 c.data_received,
                 c.credit_stalls,

@@ -60,6 +60,18 @@ pub struct Large {
     pub read_from_peer: u64,
 }
 
+/// Messages since the start: of one link, or of all. A message is all of its parts; its last one counts it:
+/// sent when it is taken from the socket's queue for this link, received when it is decoded. Not counted: what libzmq says
+/// by itself (handshakes, heartbeats, subscriptions), and what ZMQ_STREAM sockets move, which are bytes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Messages {
+    /// Sent.
+    pub sent: u64,
+    /// Received.
+    pub received: u64,
+}
+
 /// Counters of the process. Fields are only ever appended.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,6 +105,8 @@ pub struct Stats {
     pub unpinned: u64,
     /// Large messages of all links.
     pub large: Large,
+    /// Messages of all links.
+    pub messages: Messages,
 }
 
 /// Counters of one link. Fields are only ever appended.
@@ -131,6 +145,8 @@ pub struct LinkStats {
     pub peer: [c_char; 96],
     /// Its large messages.
     pub large: Large,
+    /// Its messages.
+    pub messages: Messages,
 }
 
 /// Fill `*stats` with this process's counters. Set `stats->size` first.
@@ -207,7 +223,7 @@ unsafe fn copy_out<T>(from: &T, to: *mut u8, size: usize) {
 // No padding.
 const _: () = assert!(size_of::<Stats>() == 8 + 8 * 8 + COUNTED + 2 * 8);
 const _: () = assert!(size_of::<LinkStats>() == 2 * 8 + 8 * 4 + COUNTED + 8 + 32 + 2 * 96);
-const COUNTED: usize = size_of::<Counters>() + size_of::<Large>();
+const COUNTED: usize = size_of::<Counters>() + size_of::<Large>() + size_of::<Messages>();
 
 fn of_process(process: &Process) -> Stats {
     let happened = process.happened;
@@ -226,6 +242,7 @@ fn of_process(process: &Process) -> Stats {
         pinned: process.pinned,
         unpinned: process.unpinned,
         large: large(process.counts),
+        messages: messages(process.counts),
     }
 }
 
@@ -256,6 +273,7 @@ fn of_link(link: &tally::Link) -> LinkStats {
         local: text(&link.local),
         peer: text(&link.peer),
         large: large(link.counts),
+        messages: messages(link.counts),
     }
 }
 
@@ -279,6 +297,13 @@ fn large(counts: Counts) -> Large {
         bytes_copied: counts.bytes_copied,
         read_by_peer: counts.read_by_peer,
         read_from_peer: counts.read_from_peer,
+    }
+}
+
+fn messages(counts: Counts) -> Messages {
+    Messages {
+        sent: counts.messages_sent,
+        received: counts.messages_received,
     }
 }
 

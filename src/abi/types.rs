@@ -5,8 +5,10 @@
 
 use std::ffi::{c_char, c_void};
 
+use super::stats::Messages;
+
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 5;
+pub const ZMQ_RDMA_ABI: u32 = 6;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -237,4 +239,7 @@ pub struct Ops {
     pub deafen: extern "C" fn(link: *mut Link) -> i32,
     /// From what size on a body should be lent whole: the receiver may READ it from where it is. 0: never.
     pub lends_from: extern "C" fn(link: *const Link, bytes: *mut usize) -> i32,
+    /// Where the caller counts the link's messages, for `zmq_rdma_links` and `zmq_rdma_stats`: it raises the numbers
+    /// there, each by a store of the whole word, since other threads read them. Its until `close`.
+    pub messages: extern "C" fn(link: *const Link, counts: *mut *mut Messages) -> i32,
 }

@@ -150,6 +150,11 @@ impl Link {
         self.ledger.counts()
     }
 
+    /// Where its user counts messages (see [`Ledger::messages`]).
+    pub fn messages(&self) -> *mut u64 {
+        self.ledger.messages()
+    }
+
     /// Why it is dead, if it is.
     pub fn death(&self) -> Option<&Error> {
         match &self.phase {

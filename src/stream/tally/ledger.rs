@@ -144,6 +144,12 @@ impl Ledger {
         }
     }
 
+    /// Where the link's user counts its messages, sent and behind it received. Two words of the record: valid for good,
+    /// the link's until the ledger is dropped. To be written by whole words, as all of the record is.
+    pub fn messages(&self) -> *mut u64 {
+        self.tally.messages()
+    }
+
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
         view::counts(&view::load(self.tally.0))

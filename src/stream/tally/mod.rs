@@ -43,7 +43,7 @@ const COUNTS: usize = 6;
 /// How many have their places there; the others' are behind the names.
 const FIRST_COUNTERS: usize = 10;
 const MORE_COUNTS: usize = 44;
-const COUNTERS: usize = 13;
+const COUNTERS: usize = 15;
 // A link's names.
 const DEVICE: usize = 16;
 const LOCAL: usize = 20;
@@ -83,6 +83,10 @@ enum Count {
     ReadByPeer,
     /// Of `BytesReceived`: those READ from the peer.
     ReadFromPeer,
+    /// Messages sent; whoever uses the link counts them.
+    MessagesSent,
+    /// Messages received, and the word behind it.
+    MessagesReceived,
 }
 
 /// The word of a counter in a record.
@@ -92,6 +96,12 @@ const fn place(count: usize) -> usize {
         Some(more) => MORE_COUNTS + more,
     }
 }
+
+// Whoever counts messages finds the one behind the other.
+const _: () = assert!(
+    place(Count::MessagesReceived as usize) == place(Count::MessagesSent as usize) + 1
+        && place(COUNTERS - 1) < WORDS
+);
 
 /// How full a link is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -137,6 +147,12 @@ impl Tally {
             word.load(Ordering::Relaxed).wrapping_add(n),
             Ordering::Relaxed,
         );
+    }
+
+    /// Where messages are counted: sent, and behind it received.
+    fn messages(self) -> *mut u64 {
+        let words = &self.0[place(Count::MessagesSent as usize)..];
+        words.as_ptr().cast_mut().cast()
     }
 
     /// How full it is now.

@@ -21,8 +21,8 @@ pub const SHARED_NAME: &CStr = c"zmq-rdma-stats";
 pub(super) const RECORDS: usize = 4096;
 /// First word of a table.
 pub(super) const NAME_OF_LAYOUT: u64 = u64::from_ne_bytes(*b"ZRDMAtop");
-/// Raised when a word of a record changes its meaning.
-pub(super) const LAYOUT: u64 = 1;
+/// Raised when a word of a record changes its meaning, or gets one.
+pub(super) const LAYOUT: u64 = 2;
 
 /// What may befall a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,6 +45,8 @@ fn a_link_is_seen_from_inside_and_outside() {
     tally.add(Count::QueueStalls, 3);
     tally.add(Count::BytesCopied, 11);
     tally.add(Count::ReadFromPeer, 13);
+    tally.add(Count::MessagesSent, 17);
+    tally.add(Count::MessagesReceived, 19);
     let gauges = Gauges {
         credits: 1,
         sends: 2,
@@ -67,6 +69,7 @@ fn a_link_is_seen_from_inside_and_outside() {
     assert_eq!(inside.counts.queue_stalls, 3);
     let counts = inside.counts;
     assert_eq!((counts.bytes_copied, counts.read_from_peer), (11, 13));
+    assert_eq!((counts.messages_sent, counts.messages_received), (17, 19));
     assert_eq!(inside.pinned(), (2 + 3 + 65535) * 8200);
     assert_eq!(outside.process.pid, std::process::id());
     assert!(outside.process.counts.bytes_sent >= 77);
@@ -76,7 +79,7 @@ fn a_link_is_seen_from_inside_and_outside() {
     assert!(links().iter().all(|link| link.id != inside.id));
     let counts = process().counts;
     assert!(
-        counts.bytes_sent >= 77 && counts.read_from_peer >= 13,
+        counts.bytes_sent >= 77 && counts.read_from_peer >= 13 && counts.messages_received >= 19,
         "what is gone stays counted"
     );
 }

@@ -62,6 +62,10 @@ pub struct Counts {
     pub read_by_peer: u64,
     /// Of `bytes_received`: those READ from the peer.
     pub read_from_peer: u64,
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Messages received.
+    pub messages_received: u64,
 }
 
 /// What befell the process's links since its start.
@@ -169,6 +173,8 @@ pub(super) fn counts(words: &[u64; WORDS]) -> Counts {
         bytes_copied: next(),
         read_by_peer: next(),
         read_from_peer: next(),
+        messages_sent: next(),
+        messages_received: next(),
     }
 }
 
@@ -238,6 +244,8 @@ impl Counts {
             bytes_copied: sum(self.bytes_copied, other.bytes_copied),
             read_by_peer: sum(self.read_by_peer, other.read_by_peer),
             read_from_peer: sum(self.read_from_peer, other.read_from_peer),
+            messages_sent: sum(self.messages_sent, other.messages_sent),
+            messages_received: sum(self.messages_received, other.messages_received),
         }
     }
 }
