@@ -59,18 +59,22 @@ int zmq::rdma_decoder_t::decode (const unsigned char *data_,
     if (unlikely (_body != NULL))
         return go_on (data_, size_, &used_);
 
+    unsigned char *const data = const_cast<unsigned char *> (data_);
+    const bool between = _header_size == 0;
     int rc;
-    if (likely (_header_size == 0 && size_ >= 2
-                && !(data_[0] & v2_protocol_t::large_flag))) {
+    if (likely (between && size_ >= 2
+                && !(data[0] & v2_protocol_t::large_flag))) {
         used_ = 2;
-        rc =
-          begin (data_[0], data_[1], const_cast<unsigned char *> (data_) + 2);
+        rc = begin (data[0], data[1], data + 2);
+    } else if (between && size_ >= max_header_size) {
+        used_ = max_header_size;
+        rc = begin (data[0], get_uint64 (data + 1), data + max_header_size);
     } else {
         if (!collect (data_, size_, &used_))
             return 0;
         const bool large = _header[0] & v2_protocol_t::large_flag;
         rc = begin (_header[0], large ? get_uint64 (_header + 1) : _header[1],
-                    const_cast<unsigned char *> (data_) + used_);
+                    data + used_);
     }
     return unlikely (rc == -1) ? -1 : go_on (data_, size_, &used_);
 }

@@ -39,7 +39,7 @@ class rdma_decoder_t ZMQ_FINAL : public i_decoder
         max_header_size = 9
     };
 
-    //  Collects a header that is long, or in pieces. Returns false if it is
+    //  Collects a header that comes in pieces, or last. Returns false if it is
     //  not whole yet.
     bool collect (const unsigned char *data_, size_t size_, size_t *used_);
 

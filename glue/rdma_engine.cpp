@@ -13,7 +13,7 @@
 #include "mechanism.hpp"
 #include "raw_encoder.hpp"
 #include "raw_engine.hpp"
-#include "rdma_decoder.hpp"
+#include "rdma_counted.hpp"
 #include "rdma_drain.hpp"
 #include "rdma_engine.hpp"
 #include "rdma_outbox.hpp"
@@ -39,11 +39,13 @@ zmq::i_engine *zmq::rdma_engine (zmq_rdma_link_t *link_,
 {
     i_engine *engine;
     if (options_.raw_socket)
-        engine = new (std::nothrow) rdma_engine_t<raw_engine_t> (
-          link_, fd_, options_, endpoint_uri_pair_);
+        engine = new (std::nothrow)
+          rdma_engine_t<rdma_counted_t<raw_engine_t> > (link_, fd_, options_,
+                                                        endpoint_uri_pair_);
     else
-        engine = new (std::nothrow) rdma_engine_t<zmtp_engine_t> (
-          link_, fd_, options_, endpoint_uri_pair_);
+        engine = new (std::nothrow)
+          rdma_engine_t<rdma_counted_t<zmtp_engine_t> > (link_, fd_, options_,
+                                                         endpoint_uri_pair_);
     alloc_assert (engine);
     return engine;
 }
@@ -59,8 +61,6 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _link (link_),
     _io_thread (NULL),
     _outbox (new (std::nothrow) rdma_outbox_t (link_, options_.out_batch_size)),
-    _messages (NULL),
-    _uncounted (),
     _gone (NULL),
     _polling_in (true),
     _polling_out (false),
@@ -72,8 +72,9 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _linger (0)
 {
     alloc_assert (_outbox);
-    if (_ops->messages (_link, &_messages) < 0)
-        _messages = &_uncounted;
+    zmq_rdma_messages_t *messages;
+    if (_ops->messages (_link, &messages) >= 0)
+        this->count_in (messages);
 
     _s = fd_;
     rdma_address_t peer;
@@ -202,59 +203,6 @@ bool zmq::rdma_engine_t<Base>::init_properties (
         properties_.ZMQ_MAP_INSERT_OR_EMPLACE (std::string ("Rdma-Device"),
                                                std::string (name));
     return true;
-}
-
-template <class Base> bool zmq::rdma_engine_t<Base>::handshake ()
-{
-    //  The base may have deleted this object.
-    if (!Base::handshake ())
-        return false;
-
-    //  With a mechanism it is ZMTP 3. Nothing has been decoded yet.
-    if (_mechanism != NULL) {
-        LIBZMQ_DELETE (_decoder);
-        _decoder = new (std::nothrow) rdma_decoder_t (
-          _options.in_batch_size, _options.maxmsgsize, _options.zero_copy);
-        alloc_assert (_decoder);
-    }
-    return true;
-}
-
-template <class Base>
-void zmq::rdma_engine_t<Base>::count (uint64_t &messages_, const msg_t *part_)
-{
-    //  Other threads read it: one store, of the whole.
-    if (likely (!(part_->flags () & (rdma_control_flags | msg_t::more))))
-        *static_cast<volatile uint64_t *> (&messages_) = messages_ + 1;
-}
-
-//  As in the base; between its steps the message is counted.
-template <class Base>
-int zmq::rdma_engine_t<Base>::decode_and_push (msg_t *msg_)
-{
-    if (_mechanism->decode (msg_) == -1)
-        return -1;
-    count (_messages->received, msg_);
-
-    //  Whatever comes shows that the peer is there.
-    if (unlikely (_has_timeout_timer)) {
-        _has_timeout_timer = false;
-        this->cancel_timer (Base::heartbeat_timeout_timer_id);
-    }
-    if (unlikely (_has_ttl_timer)) {
-        _has_ttl_timer = false;
-        this->cancel_timer (Base::heartbeat_ttl_timer_id);
-    }
-    if (unlikely (msg_->flags () & msg_t::command))
-        this->process_command_message (msg_);
-
-    if (_metadata)
-        msg_->set_metadata (_metadata);
-    if (likely (_session->push_msg (msg_) != -1))
-        return 0;
-    if (errno == EAGAIN)
-        _process_msg = &rdma_engine_t::push_one_then_decode_and_push;
-    return -1;
 }
 
 template <class Base>
@@ -415,7 +363,7 @@ size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
             if (used == size_ || _outbox->has_body ())
                 break;
         }
-        if (!next_message ())
+        if (!this->next_message (_outbox->message ()))
             break;
         const size_t packed = likely (_mechanism != NULL)
                                 ? _outbox->pack (data_ + used, size_ - used)
@@ -425,24 +373,6 @@ size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
             _outbox->load (_encoder);
     }
     return used;
-}
-
-template <class Base> bool zmq::rdma_engine_t<Base>::next_message ()
-{
-    msg_t *const message = _outbox->message ();
-
-    //  As in the base: messages flow from here on.
-    if (unlikely (_next_msg == &rdma_engine_t::next_handshake_command)
-        && _mechanism->status () == mechanism_t::ready)
-        this->mechanism_ready ();
-    else if (unlikely (_next_msg != &rdma_engine_t::pull_and_encode))
-        return (this->*_next_msg) (message) != -1;
-
-    //  As in the base; between its steps the message is counted.
-    if (_session->pull_msg (message) == -1)
-        return false;
-    count (_messages->sent, message);
-    return _mechanism->encode (message) != -1;
 }
 
 template <class Base> void zmq::rdma_engine_t<Base>::poll (int state_)
@@ -530,5 +460,5 @@ template <class Base> void zmq::rdma_engine_t<Base>::timer_event (int id_)
     advance (push_out ());
 }
 
-template class zmq::rdma_engine_t<zmq::zmtp_engine_t>;
-template class zmq::rdma_engine_t<zmq::raw_engine_t>;
+template class zmq::rdma_engine_t<zmq::rdma_counted_t<zmq::zmtp_engine_t> >;
+template class zmq::rdma_engine_t<zmq::rdma_counted_t<zmq::raw_engine_t> >;

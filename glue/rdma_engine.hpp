@@ -21,11 +21,11 @@ i_engine *rdma_engine (zmq_rdma_link_t *link_,
                        const options_t &options_,
                        const endpoint_uri_pair_t &endpoint_uri_pair_);
 
-//  An engine of libzmq's own, zmtp_engine_t or raw_engine_t, over a link. The
-//  base speaks the protocol and knows the session; this class moves its bytes,
-//  in fewer steps than over a socket: it encodes straight into the link's
-//  buffers, and learns of both directions from the one descriptor that the
-//  link has, so it never polls for output as the base would.
+//  An engine of libzmq's own, zmtp_engine_t or raw_engine_t, as rdma_counted_t,
+//  over a link. The base speaks the protocol and knows the session; this class
+//  moves its bytes, in fewer steps than over a socket: it encodes straight into
+//  the link's buffers, and learns of both directions from the one descriptor
+//  that the link has, so it never polls for output as the base would.
 template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
 {
   public:
@@ -52,8 +52,6 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     void error (i_engine::error_reason_t reason_) ZMQ_OVERRIDE;
     bool
     init_properties (typename Base::properties_t &properties_) ZMQ_OVERRIDE;
-    bool handshake () ZMQ_OVERRIDE;
-    int decode_and_push (msg_t *msg_) ZMQ_OVERRIDE;
     int read (void *data_, size_t size_) ZMQ_OVERRIDE;
     void set_pollout () ZMQ_OVERRIDE;
     void reset_pollout () ZMQ_OVERRIDE;
@@ -62,20 +60,14 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     using Base::_decoder;
     using Base::_encoder;
     using Base::_handle;
-    using Base::_has_timeout_timer;
-    using Base::_has_ttl_timer;
     using Base::_input_stopped;
     using Base::_mechanism;
-    using Base::_metadata;
-    using Base::_next_msg;
     using Base::_options;
     using Base::_outpos;
     using Base::_output_stopped;
     using Base::_outsize;
     using Base::_peer_address;
-    using Base::_process_msg;
     using Base::_s;
-    using Base::_session;
 
     //  ID of the timer that lets time pass for the link, different from the
     //  base's.
@@ -99,13 +91,6 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
 
     //  Fills one buffer; returns how many bytes there were.
     size_t encode (unsigned char *data_, size_t size_);
-
-    //  Gets the next message of the base, or of the session. Returns false if
-    //  there is none.
-    bool next_message ();
-
-    //  Counts a part of a message in one of the link's counters.
-    static void count (uint64_t &messages_, const msg_t *part_);
 
     //  The socket is closing, and all that is left cannot be done.
     bool is_over (int state_);
@@ -137,11 +122,6 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
 
     //  Owns the link; on the heap since it may outlive this object.
     rdma_outbox_t *const _outbox;
-
-    //  Where the link's messages are counted.
-    zmq_rdma_messages_t *_messages;
-    //  In their place if the link has failed already.
-    zmq_rdma_messages_t _uncounted;
 
     //  While code of the base runs that may delete this object: where to say
     //  that it did. NULL otherwise.

@@ -350,8 +350,8 @@ fn print(looks: &[Look], once: bool, out: &mut Out) -> io::Result<()> {
         ))?;
         let rows: Vec<_> = look.connections.iter().map(row).collect();
         let head = [
-            "peer", "", "device", "state", "msgs out", "msgs in", "sent", "received", "out/s", "in/s",
-            "msgs/s", "credits", "unread", "stalls", "pings", "pinned",
+            "peer", "", "device", "state", "msgs out", "msgs in", "sent", "received", "out/s",
+            "in/s", "msgs/s", "credits", "unread", "stalls", "pings", "pinned",
         ];
         for line in out::table(&head, &[0, 1, 2, 3], &rows) {
             out.line(&format!("  {line}"))?;

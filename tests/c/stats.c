@@ -82,6 +82,9 @@ static void look_at_links (const char *port_)
                "the port that users know");
         check (bytes > BYTES && bytes < BYTES + BYTES / 10, "bytes");
         check (frames > 0 && frames <= bytes, "frames");
+        check (link->messages.sent == (link->accepted ? 0 : MESSAGES)
+                 && link->messages.received == (link->accepted ? MESSAGES : 0),
+               "messages");
         check (link->since > 0 && link->slot > 0, "since, slot");
     }
 }
@@ -118,5 +121,8 @@ int main (void)
     check (stats.links == 0 && stats.closed == 2 && stats.died == 0,
            "closed in good order");
     check (stats.counters.bytes_sent > BYTES, "what is gone stays counted");
+    check (stats.messages.sent == MESSAGES
+             && stats.messages.received == MESSAGES,
+           "messages of those that are gone");
     return 0;
 }

@@ -46,10 +46,14 @@ def a_live_process():
     assert ours["peer"] == theirs["local"] == endpoint.split("://")[1], look
     assert ours["bytes_sent"] == theirs["bytes_received"] > 50000
     assert ours["device"] == theirs["device"] and ours["state"] == "open"
+    assert (ours["messages_sent"], ours["messages_received"]) == (100, 0), look
+    assert (theirs["messages_sent"], theirs["messages_received"]) == (0, 100), look
+    assert (look["messages_sent"], look["messages_received"]) == (100, 100), look
     code, looks = tool.values("top", "--once")
     assert code == 0 and peer.pid in [look["pid"] for look in looks]
     code, words, _ = tool.run("top", str(peer.pid), "--once")
     assert code == 0 and endpoint.split("://")[1] in words and ours["device"] in words
+    assert "in 100 messages" in words and "msgs out" in words, words
     peer.tell(False)
     peer.result()
 
@@ -69,6 +73,7 @@ def rates_follow():
     while True:
         look = json.loads(top.stdout.readline())
         if sum(one["send_rate"] for one in look["connections"]) > 0:
+            assert sum(one["message_rate"] for one in look["connections"]) > 0
             break
     peer.tell(False)
     peer.result()

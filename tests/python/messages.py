@@ -75,7 +75,11 @@ def with_all_their_parts():
         push.connect(bound(pull, any_port()))
         pass_parts(push, pull, SINGLE)
         assert of_links() == [(len(SINGLE), 0), (0, len(SINGLE))], of_links()
+        before = links()[0].known.counters.bytes_sent
         pass_parts(push, pull, PARTS)
+        # ZMTP's framing, no more and no less.
+        framed = sum(size + (2 if size < 256 else 9) for parts in PARTS for size in parts)
+        assert links()[0].known.counters.bytes_sent == before + framed
         both = len(SINGLE) + len(PARTS)
         assert of_links() == [(both, 0), (0, both)], of_links()
         assert of_process() == (both, both)
