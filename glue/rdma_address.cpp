@@ -43,6 +43,14 @@ const zmq_rdma_ops_t *zmq::rdma_ops ()
     return ops;
 }
 
+zmq::fd_t zmq::rdma_link_fd (zmq_rdma_link_t *link_)
+{
+    zmq_rdma_ready_t ready;
+    const int rc = rdma_ops ()->link_ready (link_, &ready);
+    return rc >= 0 && ready.fd >= 0 ? static_cast<fd_t> (ready.fd)
+                                    : static_cast<fd_t> (retired_fd);
+}
+
 void zmq::rdma_log (rdma_log_level_t level_, const std::string &text_)
 {
     rdma_ops ()->log (level_, text_.c_str ());

@@ -7,6 +7,7 @@
 
 #include "../include/zmq_rdma.h"
 #include "address.hpp"
+#include "fd.hpp"
 #include "stdint.hpp"
 
 namespace zmq
@@ -20,6 +21,9 @@ static const char rdma[] = "rdma";
 
 //  The door to the RDMA library, or NULL if it is not one that this glue knows.
 const zmq_rdma_ops_t *rdma_ops ();
+
+//  Descriptor to poll for a link, or retired_fd if it has none.
+fd_t rdma_link_fd (zmq_rdma_link_t *link_);
 
 //  Writes a line to the RDMA library's log.
 enum rdma_log_level_t

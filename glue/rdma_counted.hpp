@@ -42,8 +42,12 @@ template <class Base> class rdma_counted_t : public Base
     using Base::_process_msg;
     using Base::_session;
 
-    //  From now on, count here; it must outlive this object.
-    void count_in (zmq_rdma_messages_t *messages_) { _messages = messages_; }
+    //  From now on, count as this link's.
+    void count_for (zmq_rdma_link_t *link_)
+    {
+        if (rdma_ops ()->messages (link_, &_messages) < 0)
+            _messages = &_uncounted;
+    }
 
     //  Gets the next message, of the base's or of the session's. Returns false
     //  if there is none.

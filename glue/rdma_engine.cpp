@@ -10,27 +10,17 @@
 #include "i_encoder.hpp"
 #include "io_thread.hpp"
 #include "likely.hpp"
-#include "mechanism.hpp"
 #include "raw_encoder.hpp"
 #include "raw_engine.hpp"
 #include "rdma_counted.hpp"
 #include "rdma_drain.hpp"
 #include "rdma_engine.hpp"
 #include "rdma_outbox.hpp"
-#include "session_base.hpp"
 #include "zmtp_engine.hpp"
 
 //  For how long a close in good order is tried where nothing of the user's
 //  depends on it, in milliseconds.
 const int courtesy = 2000;
-
-zmq::fd_t zmq::rdma_link_fd (zmq_rdma_link_t *link_)
-{
-    zmq_rdma_ready_t ready;
-    const int rc = rdma_ops ()->link_ready (link_, &ready);
-    return rc >= 0 && ready.fd >= 0 ? static_cast<fd_t> (ready.fd)
-                                    : static_cast<fd_t> (retired_fd);
-}
 
 zmq::i_engine *zmq::rdma_engine (zmq_rdma_link_t *link_,
                                  fd_t fd_,
@@ -72,9 +62,7 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _linger (0)
 {
     alloc_assert (_outbox);
-    zmq_rdma_messages_t *messages;
-    if (_ops->messages (_link, &messages) >= 0)
-        this->count_in (messages);
+    this->count_for (_link);
 
     _s = fd_;
     rdma_address_t peer;
@@ -356,8 +344,8 @@ size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
     }
 
     while (likely (_encoder != NULL) && used < size_) {
-        //  The encoder may be in the middle of a message; one of an old
-        //  protocol, in one of the base's.
+        //  The encoder may be in the middle of a message, or of one of the
+        //  base's (of an old protocol).
         if (unlikely (_outbox->is_loaded () || _mechanism == NULL)) {
             used += _outbox->encode (_encoder, data_ + used, size_ - used);
             if (used == size_ || _outbox->has_body ())
@@ -365,11 +353,9 @@ size_t zmq::rdma_engine_t<Base>::encode (unsigned char *data_, size_t size_)
         }
         if (!this->next_message (_outbox->message ()))
             break;
-        const size_t packed = likely (_mechanism != NULL)
-                                ? _outbox->pack (data_ + used, size_ - used)
-                                : 0;
-        used += packed;
-        if (unlikely (packed == 0))
+        if (likely (_mechanism != NULL))
+            used += _outbox->pack (_encoder, data_ + used, size_ - used);
+        else
             _outbox->load (_encoder);
     }
     return used;

@@ -12,9 +12,6 @@ namespace zmq
 {
 class rdma_outbox_t;
 
-//  Descriptor to poll for a link, or retired_fd if it has none.
-fd_t rdma_link_fd (zmq_rdma_link_t *link_);
-
 //  Makes the engine that the options ask for. It owns the link from now on.
 i_engine *rdma_engine (zmq_rdma_link_t *link_,
                        fd_t fd_,

@@ -63,15 +63,19 @@ void zmq::rdma_outbox_t::load (i_encoder *encoder_)
              && _left - max_header_size >= from;
 }
 
-size_t zmq::rdma_outbox_t::pack (unsigned char *data_, size_t size_)
+size_t zmq::rdma_outbox_t::pack (i_encoder *encoder_,
+                                 unsigned char *data_,
+                                 size_t size_)
 {
     const unsigned char flags = _message.flags ();
     const size_t body = _message.size ();
     const bool large = body > UCHAR_MAX;
     const size_t header = large ? 9 : 2;
     if (unlikely (flags & rdma_control_flags) || header > size_
-        || body > size_ - header)
+        || body > size_ - header) {
+        load (encoder_);
         return 0;
+    }
 
     data_[0] = 0;
     if (flags & msg_t::more)

@@ -43,10 +43,10 @@ class rdma_outbox_t
     //  True iff an encoder has been given the message and may still work on it.
     bool is_loaded () const { return _loaded; }
 
-    //  Writes the message to the buffer, as libzmq's encoders of ZMTP 3 do, if
-    //  it is the user's and fits in as a whole; returns how many bytes. Returns
-    //  0 if it is for the encoder, which must be done with the one before.
-    size_t pack (unsigned char *data_, size_t size_);
+    //  Writes the message to the buffer, as the encoder, one of ZMTP 3, would,
+    //  if it is the user's and fits in as a whole; else gives it to the encoder,
+    //  which must be done with the one before. Returns how many bytes.
+    size_t pack (i_encoder *encoder_, unsigned char *data_, size_t size_);
 
     //  Lets the encoder go on with its message; returns how many bytes it had
     //  for the buffer.
