@@ -17,6 +17,7 @@
 #include "err.hpp"
 #include "ip_resolver.hpp"
 #include "options.hpp"
+#include "rdma_body.hpp"
 #include "tcp_address.hpp"
 #include "zmq_draft.h"
 
@@ -65,6 +66,8 @@ int zmq::rdma_options (const options_t &options_, zmq_rdma_options_t *out_)
         errno = -rc;
         return -1;
     }
+
+    rdma_body_enable ();
 
     if (options_.rdma_device.value != ZMQ_RDMA_DEVICE_ENVIRONMENT)
         out_->device = options_.rdma_device.value;

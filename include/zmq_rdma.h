@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 6
+#define ZMQ_RDMA_ABI 7
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -125,6 +125,11 @@
  `addr`: the other side.
  */
 #define ZMQ_RDMA_PEER 1
+
+/*
+ Memory of a message. Owned by the caller of `take_body` until `give_body`.
+ */
+typedef struct zmq_rdma_body_t zmq_rdma_body_t;
 
 /*
  A connection being made. Owned by the caller of `dial` until `dial_close`.
@@ -431,6 +436,19 @@ typedef struct zmq_rdma_ops_t {
      */
     int32_t (*messages)(const struct zmq_rdma_link_t *link,
                         struct zmq_rdma_messages_t **counts);
+    /*
+     Memory for a message of `size` bytes, from the pool of those that devices READ and fill: where it
+     is, and a handle. 1: there it is, aligned to a page, with bytes of an earlier message in it. 0: not from
+     the pool; nothing is written. Any thread.
+     */
+    int32_t (*take_body)(size_t size,
+                         void **data,
+                         struct zmq_rdma_body_t **body);
+    /*
+     Give it back: by any thread, at any time, also after every link and listener is gone, and in a
+     forked child its copy. Nobody uses the memory or the handle after that.
+     */
+    int32_t (*give_body)(struct zmq_rdma_body_t *body);
 } zmq_rdma_ops_t;
 
 /*
@@ -502,6 +520,32 @@ typedef struct zmq_rdma_large_t {
 } zmq_rdma_large_t;
 
 /*
+ Memory of large messages that are READ (ZMQ_RDMA_POOL).
+ */
+typedef struct zmq_rdma_pool_t {
+    /*
+     Bytes that the pool has now. Those registered with a device are in `pinned`.
+     */
+    uint64_t bytes;
+    /*
+     Of those, bytes that hold a message.
+     */
+    uint64_t lent;
+    /*
+     Messages that found memory ready since the start.
+     */
+    uint64_t hits;
+    /*
+     Messages that new memory was taken for.
+     */
+    uint64_t misses;
+    /*
+     Messages that came from malloc: the pool was at its cap.
+     */
+    uint64_t refused;
+} zmq_rdma_pool_t;
+
+/*
  Counters of the process. Fields are only ever appended.
  */
 typedef struct zmq_rdma_stats_t {
@@ -566,6 +610,10 @@ typedef struct zmq_rdma_stats_t {
      Messages of all links.
      */
     struct zmq_rdma_messages_t messages;
+    /*
+     Memory of large messages.
+     */
+    struct zmq_rdma_pool_t pool;
 } zmq_rdma_stats_t;
 
 /*

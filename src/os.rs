@@ -5,6 +5,7 @@
 
 pub mod addr;
 pub mod bell;
+pub mod pages;
 pub mod sync;
 pub mod system;
 

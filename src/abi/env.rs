@@ -13,7 +13,7 @@ use super::types::{
     ZMQ_RDMA_DEVICE_ENVIRONMENT, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS,
 };
 use crate::stream::sizes::Rendezvous;
-use crate::stream::Choice;
+use crate::stream::{Choice, POOL_CAP};
 
 /// One environment variable of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,8 +112,18 @@ pub const RENDEZVOUS: Variable = Variable {
     about: "bytes from which a message is READ by its receiver, not copied",
 };
 
+/// ZMQ_RDMA_POOL.
+pub const POOL: Variable = Variable {
+    name: "ZMQ_RDMA_POOL",
+    choices: &["auto", "off"],
+    aliases: &[("0", "off")],
+    numbers: Some((1, 1 << 20)),
+    option: None,
+    about: "mebibytes of memory kept for messages that are READ",
+};
+
 /// All of them.
-pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS, BUSY_POLL, RENDEZVOUS];
+pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS, BUSY_POLL, RENDEZVOUS, POOL];
 
 impl Variable {
     /// What is set; `Err` holds words for the user.
@@ -185,6 +195,14 @@ pub fn rendezvous() -> Result<Rendezvous, String> {
         "off" => Rendezvous::Off,
         "auto" => Rendezvous::Auto,
         number => number.parse().map_or(Rendezvous::Auto, Rendezvous::From),
+    })
+}
+
+/// Bytes that the pool of large messages may take; 0: there is none.
+pub fn pool() -> Result<usize, String> {
+    Ok(match &*POOL.get()? {
+        "off" => 0,
+        number => number.parse().map_or(POOL_CAP, |mib: usize| mib << 20),
     })
 }
 

@@ -8,6 +8,7 @@ use std::mem::size_of;
 use std::ptr::null;
 use std::time::Instant;
 
+use super::body::{give_body, take_body};
 use super::env;
 use super::guard::door;
 use super::handle::Handle;
@@ -63,6 +64,8 @@ static OPS: Ops = Ops {
     deafen,
     lends_from,
     messages,
+    take_body,
+    give_body,
 };
 
 /// What a door can say it has read.
@@ -73,7 +76,7 @@ fn code(result: Result<()>) -> i32 {
 }
 
 /// Write a value through a pointer of C's.
-fn put<T>(to: *mut T, value: T) -> i32 {
+pub(super) fn put<T>(to: *mut T, value: T) -> i32 {
     if to.is_null() {
         return -libc::EFAULT;
     }

@@ -7,6 +7,7 @@ use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
 
 use super::guard::door;
+use crate::stream::pool;
 use crate::stream::tally::{self, Counts, Phase, Process, Role};
 
 /// State of a link: its handshake is under way.
@@ -72,6 +73,22 @@ pub struct Messages {
     pub received: u64,
 }
 
+/// Memory of large messages that are READ (ZMQ_RDMA_POOL).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pool {
+    /// Bytes that the pool has now. Those registered with a device are in `pinned`.
+    pub bytes: u64,
+    /// Of those, bytes that hold a message.
+    pub lent: u64,
+    /// Messages that found memory ready since the start.
+    pub hits: u64,
+    /// Messages that new memory was taken for.
+    pub misses: u64,
+    /// Messages that came from malloc: the pool was at its cap.
+    pub refused: u64,
+}
+
 /// Counters of the process. Fields are only ever appended.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,6 +124,8 @@ pub struct Stats {
     pub large: Large,
     /// Messages of all links.
     pub messages: Messages,
+    /// Memory of large messages.
+    pub pool: Pool,
 }
 
 /// Counters of one link. Fields are only ever appended.
@@ -221,7 +240,7 @@ unsafe fn copy_out<T>(from: &T, to: *mut u8, size: usize) {
 }
 
 // No padding.
-const _: () = assert!(size_of::<Stats>() == 8 + 8 * 8 + COUNTED + 2 * 8);
+const _: () = assert!(size_of::<Stats>() == 8 + 8 * 8 + COUNTED + 2 * 8 + size_of::<Pool>());
 const _: () = assert!(size_of::<LinkStats>() == 2 * 8 + 8 * 4 + COUNTED + 8 + 32 + 2 * 96);
 const COUNTED: usize = size_of::<Counters>() + size_of::<Large>() + size_of::<Messages>();
 
@@ -243,6 +262,18 @@ fn of_process(process: &Process) -> Stats {
         unpinned: process.unpinned,
         large: large(process.counts),
         messages: messages(process.counts),
+        pool: pool(),
+    }
+}
+
+fn pool() -> Pool {
+    let books = pool::pool().books();
+    Pool {
+        bytes: books.bytes as u64,
+        lent: books.lent as u64,
+        hits: books.hits,
+        misses: books.misses,
+        refused: books.refused,
     }
 }
 

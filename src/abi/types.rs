@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use super::stats::Messages;
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 6;
+pub const ZMQ_RDMA_ABI: u32 = 7;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -61,6 +61,9 @@ pub struct Listener(());
 pub struct Dial(());
 /// A connection. Owned by who got it from `accept` or `dial_step` until `close`.
 pub struct Link(());
+
+/// Memory of a message. Owned by the caller of `take_body` until `give_body`.
+pub struct Body(());
 
 /// A socket address: `len` bytes of a `struct sockaddr` (IPv4 or IPv6).
 #[repr(C)]
@@ -242,4 +245,12 @@ pub struct Ops {
     /// Where the caller counts the link's messages, for `zmq_rdma_links` and `zmq_rdma_stats`: it raises the numbers
     /// there, each by a store of the whole word, since other threads read them. Its until `close`.
     pub messages: extern "C" fn(link: *const Link, counts: *mut *mut Messages) -> i32,
+
+    /// Memory for a message of `size` bytes, from the pool of those that devices READ and fill: where it
+    /// is, and a handle. 1: there it is, aligned to a page, with bytes of an earlier message in it. 0: not from
+    /// the pool; nothing is written. Any thread.
+    pub take_body: extern "C" fn(size: usize, data: *mut *mut c_void, body: *mut *mut Body) -> i32,
+    /// Give it back: by any thread, at any time, also after every link and listener is gone, and in a
+    /// forked child its copy. Nobody uses the memory or the handle after that.
+    pub give_body: extern "C" fn(body: *mut Body) -> i32,
 }

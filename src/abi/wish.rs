@@ -66,7 +66,9 @@ pub fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
     };
     Ok(Wish {
         choice,
-        sizes: Sizes::new(choice, device).with_rendezvous(env::rendezvous().map_err(told)?),
+        sizes: Sizes::new(choice, device)
+            .with_rendezvous(env::rendezvous().map_err(told)?)
+            .with_pool(choice, env::pool().map_err(told)?),
         ipv6: options.ipv6 != 0,
     })
 }
@@ -82,6 +84,7 @@ fn patience(milliseconds: i32) -> Duration {
 pub fn environment() -> std::result::Result<i32, String> {
     env::log()?;
     env::rendezvous()?;
+    env::pool()?;
     if env::stats()? {
         report::share_counters();
     }

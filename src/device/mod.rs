@@ -244,6 +244,17 @@ pub fn slot_size(choice: Choice, usual: usize) -> usize {
     usual
 }
 
+/// Bytes from which a READ pays on some device that may serve, as far as can be told before
+/// one does; `None`: on none.
+pub fn reads_pay_from(choice: Choice) -> Option<usize> {
+    #[cfg(feature = "verbs")]
+    if choice != Choice::Soft && verbs::any_device() {
+        return Some(verbs::READS_PAY_FROM);
+    }
+    let _ = choice;
+    None
+}
+
 /// Shrink slot size and depths to what this process may pin, where that matters. To be
 /// asked before they are told to a peer.
 pub fn fit(choice: Choice, options: &mut Options) {

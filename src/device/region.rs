@@ -18,6 +18,7 @@ use crate::os::sync::{Mutex, SegQueue};
 
 mod chunk;
 mod foreign;
+pub mod pool;
 
 pub use chunk::{ChunkPool, Writer};
 pub use foreign::{Exposed, Sink};

@@ -7,10 +7,12 @@ mod lend;
 mod read;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::inbox::Inbox;
 use super::loans::Loans;
+use super::pool;
 use super::sizes::{Rendezvous, Sizes};
 use super::tally::{self, Ledger};
 use crate::device::region::{Filled, Free};
@@ -67,6 +69,7 @@ pub struct Link {
     reserved: Option<Free>,
     loans: Loans,
     rendezvous: Rendezvous,
+    pool: Option<Arc<pool::User>>,
     events: Vec<Event>,
     /// The device had no send slot; it will tell.
     starved: bool,
@@ -79,8 +82,8 @@ impl Link {
     /// A connection that the device accepted; its handshake begins.
     pub fn acceptor(endpoint: Box<dyn Endpoint>, sizes: Sizes) -> Link {
         let ledger = Ledger::open(tally::Role::Accepted, &*endpoint);
-        let rendezvous = sizes.rendezvous;
-        Link::new(endpoint, ledger, Phase::Requested(sizes), rendezvous)
+        let large = (sizes.rendezvous, sizes.pool.clone());
+        Link::new(endpoint, ledger, Phase::Requested(sizes), large)
     }
 
     /// A connection that we asked for with these `sizes`, at the moment when the peer agreed to
@@ -89,14 +92,15 @@ impl Link {
         let setup = setup(&*endpoint, Role::Initiator, terms, sizes.offer.grant);
         let ledger = Ledger::open(tally::Role::Connected, &*endpoint);
         let phase = Phase::Open(Flow::new(setup));
-        Link::new(endpoint, ledger, phase, sizes.rendezvous)
+        let large = (sizes.rendezvous, sizes.pool.clone());
+        Link::new(endpoint, ledger, phase, large)
     }
 
     fn new(
         endpoint: Box<dyn Endpoint>,
         ledger: Ledger,
         phase: Phase,
-        rendezvous: Rendezvous,
+        (rendezvous, pool): (Rendezvous, Option<Arc<pool::User>>),
     ) -> Link {
         Link {
             ledger,
@@ -107,6 +111,7 @@ impl Link {
             reserved: None,
             loans: Loans::default(),
             rendezvous,
+            pool,
             events: Vec::new(),
             starved: false,
             shut: false,
@@ -498,6 +503,9 @@ impl Link {
                 self.advance()
             });
             self.die_of(done);
+        }
+        if let Some(pool) = &self.pool {
+            pool.trim(now);
         }
         tally::watch_memory();
         match &self.phase {

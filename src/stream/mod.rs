@@ -12,6 +12,7 @@ pub mod sizes;
 pub mod tally;
 
 // What whoever opens a link must name, so that the doors above know this room only.
+pub use crate::device::region::pool::{self, CAP as POOL_CAP};
 pub use crate::device::{interface_of, Choice, Options, Ready};
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 //! Slot size and depths, from defaults and from what the user set as
 //! ZMQ_SNDBUF and ZMQ_RCVBUF: the bytes in flight each way stay below them.
 
+use std::sync::Arc;
+
+use crate::device::region::pool;
 use crate::device::{self, Choice};
 use crate::proto::flow::credit::CONTROL_PLACES;
 use crate::proto::flow::negotiate;
@@ -38,6 +41,8 @@ pub struct Sizes {
     pub offer: Offer,
     /// What is sent to be READ; the offer says whether.
     pub rendezvous: Rendezvous,
+    /// While it is held, the messages that may be READ come from the pool.
+    pub pool: Option<Arc<pool::User>>,
 }
 
 impl Sizes {
@@ -59,6 +64,7 @@ impl Sizes {
             device: options,
             offer: negotiate::offer(0, payload as u32, idle),
             rendezvous: Rendezvous::Off,
+            pool: None,
         }
     }
 
@@ -69,6 +75,18 @@ impl Sizes {
             Rendezvous::Off => 0,
             Rendezvous::Auto | Rendezvous::From(_) => FEATURE_READ,
         };
+        self
+    }
+
+    /// With a pool of up to `cap` bytes for the messages that may be READ, where any may.
+    pub fn with_pool(mut self, choice: Choice, cap: usize) -> Sizes {
+        let from = match self.rendezvous {
+            Rendezvous::Off => None,
+            Rendezvous::Auto => device::reads_pay_from(choice),
+            Rendezvous::From(bytes) => Some(bytes),
+        };
+        let user = |from| Arc::new(pool::User::new(from, cap));
+        self.pool = from.filter(|_| cap > 0).map(user);
         self
     }
 }

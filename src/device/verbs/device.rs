@@ -23,7 +23,7 @@ use super::cq::Cq;
 use super::memlock::budget;
 use super::mr::{SlabRegistrar, Use};
 use super::{quirk, route, sys};
-use crate::device::region::Slab;
+use crate::device::region::{pool, Slab};
 use crate::device::Options;
 use crate::error::{Error, Result};
 
@@ -146,6 +146,11 @@ impl Context {
         self.transport
     }
 
+    /// No other open device has it.
+    pub(super) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     pub(super) fn limits(&self) -> Limits {
         self.limits
     }
@@ -204,6 +209,7 @@ impl Context {
 
     pub(super) fn set_gone(&self) {
         self.gone.store(true, Ordering::Relaxed);
+        pool::pool().forget(self.id());
         cm::forget_removed_devices();
     }
 

@@ -33,7 +33,7 @@ mod sys;
 
 use std::net::SocketAddr;
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, READS_PAY_FROM};
 pub use memlock::{fit, SLOT};
 pub(super) use news::News;
 pub use qp::Attributes;

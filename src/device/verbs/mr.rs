@@ -10,6 +10,7 @@ use rdma_sys as c;
 use super::device::{Context, Transport};
 use super::memlock::{budget, Lease};
 use super::sys;
+use crate::device::region::pool::{self, Chunk, Registration};
 use crate::device::region::Registrar;
 use crate::error::{Error, Result};
 
@@ -119,7 +120,73 @@ impl Drop for Region {
     }
 }
 
-/// Registers the blocks of a slab.
+/// Where a READ of ours puts its bytes: memory that is ours to have filled until this is dropped.
+pub(super) enum Target {
+    /// The caller's, registered for this READ.
+    Own(Region),
+    /// In a chunk of the pool, which stays registered. The chunk is of one message, so all
+    /// READs into it are of one connection.
+    Pooled(Arc<Registration>, Arc<Chunk>),
+}
+
+impl Target {
+    /// Register `len` bytes at `addr`, if they are not.
+    ///
+    /// # Safety
+    /// As for [`Region::register`].
+    pub(super) unsafe fn new(
+        context: &Arc<Context>,
+        addr: NonNull<u8>,
+        len: usize,
+    ) -> Result<Target> {
+        // To iWARP a sink is for the peer to write, and no such right may last.
+        if context.transport() == Transport::Ib {
+            if let Some(chunk) = pool::pool().find(addr.as_ptr(), len) {
+                match Target::pooled(context, chunk) {
+                    Err(Error::Limit(_)) => {}
+                    other => return other,
+                }
+            }
+        }
+        // SAFETY: the caller's.
+        let region = unsafe { Region::register(context, addr, len, Use::Sink) };
+        Ok(Target::Own(region?))
+    }
+
+    fn pooled(context: &Arc<Context>, chunk: Arc<Chunk>) -> Result<Target> {
+        let registrar = SlabRegistrar {
+            context: Arc::clone(context),
+            purpose: Use::Sink,
+        };
+        let device = context.id();
+        let registered = match chunk.registered(device, &registrar) {
+            // What was READ before may keep others' memory pinned for nothing.
+            Err(Error::Limit(_)) if pool::pool().shed(chunk.capacity()) => {
+                chunk.registered(device, &registrar)
+            }
+            other => other,
+        };
+        Ok(Target::Pooled(registered?, chunk))
+    }
+
+    /// For our own work requests.
+    pub(super) fn local_key(&self) -> u32 {
+        match self {
+            Target::Own(region) => region.local_key(),
+            Target::Pooled(registered, _) => registered.local_key(),
+        }
+    }
+
+    /// Drop it in the middle of its READ: the registration ends with the last such READ, so that
+    /// the device puts nothing there any more.
+    pub(super) fn revoke(self, context: &Context) {
+        if let Target::Pooled(_, chunk) = &self {
+            chunk.forget(context.id());
+        }
+    }
+}
+
+/// Registers the blocks of a slab, and chunks of the pool.
 pub(super) struct SlabRegistrar {
     pub(super) context: Arc<Context>,
     pub(super) purpose: Use,
@@ -128,7 +195,7 @@ pub(super) struct SlabRegistrar {
 impl Registrar for SlabRegistrar {
     fn register(&self, addr: NonNull<u8>, len: usize) -> Result<(u32, Box<dyn Send + Sync>)> {
         // SAFETY: the slab keeps the block mapped longer than this guard, and
-        // lends its slots to one holder at a time.
+        // lends its slots to one holder at a time; so does the pool with its chunks.
         let region = unsafe { Region::register(&self.context, addr, len, self.purpose) }?;
         Ok((region.local_key(), Box::new(region)))
     }

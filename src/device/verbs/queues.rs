@@ -14,7 +14,7 @@ use super::cm::Id;
 use super::cq::{Completions, Done, Outcome};
 use super::device::Device;
 use super::memlock::{budget, LEAN_RECVS, LEAN_SENDS};
-use super::mr::{Region, Use};
+use super::mr::{Target, Use};
 use super::qp::{Attributes, Kind, Piece, Qp, Work, BATCH};
 use crate::device::armed::{until_armed, Insurance};
 use crate::device::region::{Filled, Free, Posted, Slab};
@@ -45,11 +45,11 @@ pub(super) struct Told {
 enum Entry {
     /// The slot, unless the device copied it.
     Send(#[allow(dead_code)] Option<Posted>),
-    Read(u64, #[allow(dead_code)] Region),
+    Read(u64, Target),
 }
 
 struct WaitingRead {
-    region: Region,
+    target: Target,
     piece: Piece,
     from: Remote,
     token: u64,
@@ -218,10 +218,10 @@ impl Queues {
         self.hold(work, Entry::Send(Some(slot)))
     }
 
-    /// READ into a registered region.
+    /// READ into registered memory.
     pub(super) fn post_read(
         &mut self,
-        region: Region,
+        target: Target,
         addr: u64,
         from: Remote,
         token: u64,
@@ -229,10 +229,10 @@ impl Queues {
         let piece = Piece {
             addr,
             len: from.len,
-            key: region.local_key(),
+            key: target.local_key(),
         };
         self.waiting.push_back(WaitingRead {
-            region,
+            target,
             piece,
             from,
             token,
@@ -255,7 +255,7 @@ impl Queues {
                 signaled: true,
             };
             self.reads_out += 1;
-            self.hold(work, Entry::Read(read.token, read.region))?;
+            self.hold(work, Entry::Read(read.token, read.target))?;
         }
         self.flush()
     }
@@ -411,8 +411,12 @@ impl Queues {
             // A queue pair that is in error already says so; all the same to us.
             let _ = self.qp.fail();
             // Deregistered here, while their memory is still vouched for.
-            self.sends
-                .retain(|(_, entry)| matches!(entry, Entry::Send(_)));
+            for (seq, entry) in std::mem::take(&mut self.sends) {
+                match entry {
+                    Entry::Send(_) => self.sends.push_back((seq, entry)),
+                    Entry::Read(_, target) => target.revoke(self.device.context()),
+                }
+            }
         }
     }
 

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use super::addr;
 use super::cm::Token;
 use super::control::{self, Dial, Job};
-use super::device::Transport;
+use super::device::{Context, Transport};
 use super::explain::Between;
 use super::mailbox::Mailbox;
-use super::mr::{Region, Use};
+use super::mr::{Region, Target, Use};
 use super::qp::Attributes;
 use super::queues::{Queues, Told};
 use crate::device::region::Free;
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
 /// From so many bytes on a READ costs no more than the copies that it spares (rxe).
-const READS_PAY_FROM: usize = 1 << 20;
+pub const READS_PAY_FROM: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
@@ -187,18 +187,14 @@ impl Endpoint {
         }
     }
 
-    /// Register memory of the caller's.
-    ///
-    /// # Safety
-    /// As for [`Region::register`].
-    unsafe fn register(&mut self, addr: *mut u8, len: usize, purpose: Use) -> Result<Region> {
+    /// Where memory of the caller's can be registered.
+    fn registering(&mut self, addr: *mut u8) -> Result<(Arc<Context>, NonNull<u8>)> {
         let addr = NonNull::new(addr).ok_or(Error::Misuse("null memory"))?;
         let context = Arc::clone(self.standing()?.device().context());
         if !context.may_pin_foreign_pages() {
             return Err(Error::Misuse("this kernel does not offer READs"));
         }
-        // SAFETY: the caller's.
-        unsafe { Region::register(&context, addr, len, purpose) }
+        Ok((context, addr))
     }
 }
 
@@ -289,9 +285,10 @@ impl device::Endpoint for Endpoint {
 
     unsafe fn expose(&mut self, addr: *const u8, len: usize) -> Result<Remote> {
         let bytes = u32::try_from(len).map_err(|_| Error::Misuse("more than 4 GiB at once"))?;
+        let (context, at) = self.registering(addr.cast_mut())?;
         // SAFETY: the caller keeps it valid and unwritten until `hide` or the
         // drop, both of which deregister it first; the device only reads it.
-        let region = unsafe { self.register(addr.cast_mut(), len, Use::Source) }?;
+        let region = unsafe { Region::register(&context, at, len, Use::Source) }?;
         let remote = Remote {
             key: region.remote_key(),
             addr: addr as u64,
@@ -312,12 +309,13 @@ impl device::Endpoint for Endpoint {
     }
 
     unsafe fn post_read(&mut self, to: *mut u8, from: Remote, token: u64) -> Result<()> {
-        // SAFETY: the caller keeps it valid and to us alone until `ReadDone`
-        // or the drop, both of which deregister it first.
-        let region = unsafe { self.register(to, from.len as usize, Use::Sink) }?;
+        let (context, at) = self.registering(to)?;
+        // SAFETY: the caller keeps it valid and to us alone until `ReadDone`, when the device is
+        // done with it, or the drop, which deregisters it first.
+        let target = unsafe { Target::new(&context, at, from.len as usize) }?;
         let posted = self
             .standing()?
-            .post_read(region, to as u64, from, token)
+            .post_read(target, to as u64, from, token)
             .and_then(|()| self.reap());
         self.mortal(posted)
     }
