@@ -301,6 +301,37 @@ def fan_in(count):
         return [digest(frame) for frame in kept], books()
 
 
+def late(count):
+    """Reads only when told to; hashes."""
+    with context() as ctx:
+        pull = sock(ctx, zmq.PULL, RCVHWM=1)
+        say(bound(pull, any_port()))
+        ask()
+        return [digest(pull.recv(copy=False)) for _ in range(count)]
+
+
+@test(needs="ZMQ_RDMA_PREFIX")
+def a_child_has_what_peers_may_read():
+    """A fork with messages exposed to a peer, of the pool and of the program: the child has them all."""
+    switch(FROM)
+    bodies = [blob(n, 2 * MIB) for n in range(8)]
+    peer = Peer(late, len(bodies))
+    with context() as ctx:
+        push = sock(ctx, zmq.PUSH)
+        push.connect(peer.hear())
+        for n, body in enumerate(bodies):
+            push.send(body, copy=n % 2 == 0)
+        # The others wait for a peer that does not read.
+        until(lambda: pool().large.read_by_peer > MIB)
+        child = os.fork()
+        if child == 0:
+            same = all(blob(n, 2 * MIB) == body for n, body in enumerate(bodies))
+            os._exit(0 if same else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        peer.tell()
+        assert peer.result() == [hashlib.sha256(body).hexdigest() for body in bodies]
+
+
 def keeper(count):
     """Takes so many messages and keeps them; how much was READ, and is pinned while they are kept."""
     with context() as ctx:

@@ -114,8 +114,7 @@ impl Context {
             name: name.to_string_lossy().into_owned(),
             transport,
             limits,
-            // SAFETY: no arguments; it reads a setting of the library.
-            fork_safe_pages: unsafe { c::ibv_is_fork_initialized() } == c::IBV_FORK_UNNEEDED,
+            fork_safe_pages: forks_copy_pinned_pages(),
             gone: AtomicBool::new(false),
             down: AtomicU64::new(0),
             siw_interface: None,
@@ -280,6 +279,23 @@ impl DeviceFile {
             sys::replace_by_null(self.events);
             sys::replace_by_null(self.commands);
         }
+    }
+}
+
+/// Whether a child of a fork gets copies of pinned pages (Linux 5.12).
+fn forks_copy_pinned_pages() -> bool {
+    // SAFETY: no arguments; it reads a setting of the library.
+    unsafe { c::ibv_is_fork_initialized() == c::IBV_FORK_UNNEEDED }
+}
+
+/// Have forks leave registered memory to this process, where they must be told. Not where they
+/// need not be: rdma-core then takes the pages from the child, and with them what of the program's
+/// own lies there, messages above all.
+pub(super) fn prepare_for_forks() {
+    if !forks_copy_pinned_pages() {
+        // It fails if the program registered memory itself before; then forking is its own affair.
+        // SAFETY: no arguments.
+        unsafe { c::ibv_fork_init() };
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rdma_sys as c;
 
 use super::cm::{Channel, CmEvent, Id, Token};
-use super::device::{Context, Device};
+use super::device::{self, Context, Device};
 use super::mailbox::{Mailbox, News};
 use super::sys::{self, Watch};
 use crate::error::Result;
@@ -55,10 +55,8 @@ static START: Mutex<Option<Control>> = Mutex::new(None);
 
 impl Control {
     fn new(inbox: Arc<Inbox>) -> Result<Control> {
-        // Before any registration. It fails if the program registered memory
-        // itself before; then forking is its own affair.
-        // SAFETY: no arguments.
-        unsafe { c::ibv_fork_init() };
+        // Before any registration.
+        device::prepare_for_forks();
         let (channel, watch) = (Channel::new()?, Watch::new()?);
         watch.add(inbox.bell().fd(), KEY_JOBS)?;
         watch.add(channel.fd(), KEY_CM)?;
