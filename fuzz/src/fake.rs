@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MPL-2.0
 //! A device that is nothing but two queues: what is sent arrives when the
-//! target says so.
+//! target says so, and a READ is answered then.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -29,14 +29,50 @@ pub struct Lane {
     broken: bool,
     /// Private data of the sender's acceptance.
     pub reply: Option<Vec<u8>>,
+    /// What the sender lets the receiver READ: address and length, by key.
+    pub exposed: HashMap<u32, (usize, usize)>,
+    keys: u32,
+    /// READs of the receiver that are not answered.
+    pub reads: VecDeque<Read>,
+    /// Those that are, and were not told: their numbers.
+    read: Vec<u64>,
+    /// One was refused.
+    denied: bool,
+}
+
+/// A READ under way.
+pub struct Read {
+    /// What it asks for.
+    pub from: Remote,
+    /// Where the bytes go.
+    pub to: usize,
+    token: u64,
 }
 
 impl Lane {
     /// Nothing arrives any more, not even what is under way.
     fn cut(&mut self) {
         self.sent.clear();
+        self.exposed.clear();
         self.closed = true;
         self.broken = true;
+    }
+
+    /// Answer the oldest READ with `bytes`, or refuse it.
+    ///
+    /// # Panics
+    /// If there is none, or these are too few bytes.
+    pub fn answer_with(&mut self, bytes: Option<&[u8]>) {
+        let read = self.reads.pop_front().expect("a READ");
+        let Some(bytes) = bytes else {
+            self.denied = true;
+            return;
+        };
+        let bytes = &bytes[..read.from.len as usize];
+        // SAFETY: as a device would: `post_read` was promised that much room until
+        // now, and the endpoint's end takes READs back.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), read.to as *mut u8, bytes.len()) };
+        self.read.push(read.token);
     }
 }
 
@@ -46,6 +82,8 @@ pub enum Offence {
     NoReceive,
     /// It is longer than the receive that it found.
     TooLong,
+    /// A READ of what is not shown.
+    NoAccess,
 }
 
 /// A lane that both ends hold.
@@ -78,12 +116,38 @@ impl Shared {
         Err(offence)
     }
 
-    /// The oldest SEND goes out to nobody.
-    pub fn drop_one(&self) -> bool {
+    /// The oldest SEND goes out to nobody; what it was.
+    pub fn drop_one(&self) -> Option<Vec<u8>> {
         let mut lane = self.lane();
-        let gone = lane.sent.pop_front().is_some();
-        lane.done += u16::from(gone);
-        gone
+        let gone = lane.sent.pop_front()?;
+        lane.done += 1;
+        Some(gone)
+    }
+
+    /// The oldest READ is answered from where its bytes are; whether there was one.
+    pub fn answer(&self) -> std::result::Result<bool, Offence> {
+        let mut lane = self.lane();
+        let Some(read) = lane.reads.front() else {
+            return Ok(false);
+        };
+        if lane.broken {
+            lane.reads.clear();
+            return Ok(true);
+        }
+        let (addr, len) = (read.from.addr as usize, read.from.len as usize);
+        let shown = lane.exposed.get(&read.from.key);
+        let within = |&&(start, size): &&(usize, usize)| {
+            addr >= start && addr.saturating_add(len) <= start + size
+        };
+        if shown.filter(within).is_none() {
+            lane.answer_with(None);
+            lane.cut();
+            return Err(Offence::NoAccess);
+        }
+        // SAFETY: `expose` was promised that it is readable until `hide`.
+        let bytes = unsafe { std::slice::from_raw_parts(addr as *const u8, len) }.to_vec();
+        lane.answer_with(Some(&bytes));
+        Ok(true)
     }
 }
 
@@ -134,6 +198,8 @@ impl Endpoint for Fake {
             slot_size: self.options.slot_size,
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
+            reads: true,
+            may_lend: true,
             ..Caps::default()
         }
     }
@@ -212,16 +278,33 @@ impl Endpoint for Fake {
         Ok(0)
     }
 
-    unsafe fn expose(&mut self, _: *const u8, _: usize) -> Result<Remote> {
-        Err(Error::Misuse("not here"))
+    unsafe fn expose(&mut self, addr: *const u8, len: usize) -> Result<Remote> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        let mut out = self.out.lane();
+        out.keys += 1;
+        let key = out.keys;
+        if !out.broken {
+            out.exposed.insert(key, (addr as usize, len));
+        }
+        let (addr, len) = (addr as u64, len as u32);
+        Ok(Remote { key, addr, len })
     }
 
-    fn hide(&mut self, _: u32) -> Result<()> {
+    fn hide(&mut self, key: u32) -> Result<()> {
+        self.out.lane().exposed.remove(&key);
         Ok(())
     }
 
-    unsafe fn post_read(&mut self, _: *mut u8, _: Remote, _: u64) -> Result<()> {
-        Err(Error::Misuse("not here"))
+    unsafe fn post_read(&mut self, to: *mut u8, from: Remote, token: u64) -> Result<()> {
+        if self.gone {
+            return Err(Error::Closed);
+        }
+        let to = to as usize;
+        let read = Read { from, to, token };
+        self.inward.lane().reads.push_back(read);
+        Ok(())
     }
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
@@ -240,6 +323,11 @@ impl Endpoint for Fake {
             slot.write(0, &bytes);
             events.push(Event::Received(slot.fill(bytes.len())));
         }
+        events.extend(inward.read.drain(..).map(Event::ReadDone));
+        if inward.denied {
+            self.gone = true;
+            return Err(Error::Reset("a READ was refused".into()));
+        }
         if inward.closed && inward.sent.is_empty() {
             self.gone = true;
             events.push(Event::Disconnected);
@@ -254,6 +342,7 @@ impl Endpoint for Fake {
     fn abort(&mut self) {
         self.gone = true;
         self.out.lane().cut();
+        self.inward.lane().reads.clear();
     }
 
     fn disconnect(&mut self) -> Result<()> {

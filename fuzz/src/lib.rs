@@ -9,6 +9,8 @@ pub mod ddp;
 pub mod decoders;
 pub mod fake;
 pub mod flow;
+pub mod flow_link;
+pub mod hostile;
 pub mod input;
 pub mod meter;
 pub mod mpa;
@@ -34,9 +36,9 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("rdmap_machine", rdmap::machine),
     ("flow_credit", flow::credit),
     ("flow_negotiate", flow::negotiate),
-    ("flow_link", flow::link),
+    ("flow_link", flow_link::link),
     ("region", region::region),
     ("stream_link", stream::link),
-    ("stream_hostile", stream::hostile),
+    ("stream_hostile", hostile::link),
     ("soft_peer", soft::peer),
 ];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
-//! Links over the fault device, and one whose peer is the input.
+//! Two links over the fault device. One whose peer is the input is in `hostile`.
 
+use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -9,8 +10,7 @@ use zmq_rdma::device::{Choice, Endpoint, Event, Options, PrivateData};
 use zmq_rdma::error::Error;
 use zmq_rdma::proto::flow::negotiate;
 use zmq_rdma::stream::link::Link;
-use zmq_rdma::stream::sizes::Sizes;
-use zmq_rdma::wire::frame::{Header, Type, HEADER};
+use zmq_rdma::stream::sizes::{Rendezvous, Sizes};
 use zmq_rdma::wire::hello::Hello;
 
 use crate::fake::{Fake, Offence, Shared};
@@ -20,32 +20,46 @@ use crate::meter::bounded;
 /// More rounds than this without falling silent is a stuck or a restless state.
 const ROUNDS: usize = 20_000;
 /// Memory that two links with small windows may take.
-const BOUND: usize = 32 << 20;
+pub(crate) const BOUND: usize = 32 << 20;
 /// The stream's bytes repeat after these.
 const PERIOD: usize = 65_521;
-/// Most bytes sent or lent at once.
+/// Most bytes sent or lent at once, and bytes of a reader's buffer.
 const MOST: usize = 10_000;
+pub(crate) const BUFFER: usize = 12_000;
 
 /// The bytes of a stream from `at` on, for good.
-fn bytes_from(at: u64) -> &'static [u8] {
+pub(crate) fn bytes_from(at: u64) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let bytes = BYTES.get_or_init(|| pattern(1, PERIOD).repeat(2));
     &bytes[(at % PERIOD as u64) as usize..]
 }
 
-struct Side {
-    link: Link,
+/// A side as libzmq's engine and outbox use a link: a body that is lent stays until it comes
+/// back, a buffer that is given stays until bytes come. Fields drop in this order.
+pub(crate) struct Side {
+    pub(crate) link: Link,
     out: Shared,
+    inward: Shared,
     sent: u64,
-    read: u64,
+    pub(crate) read: u64,
     lent: u64,
+    /// Lent, and how much will have come back when each is the caller's again.
+    bodies: VecDeque<(Box<[u8]>, u64)>,
+    /// Where the last of them goes on, if not all of it was taken.
+    rest: Option<usize>,
+    buffer: Box<[u8]>,
+    /// READs may be on their way to that many bytes of it.
+    waiting: Option<usize>,
     shut: bool,
     /// What it reads can be trusted.
-    sound: bool,
+    pub(crate) sound: bool,
 }
 
 impl Side {
     fn send(&mut self, len: usize) {
+        if self.rest.is_some() {
+            return;
+        }
         let Ok((start, room)) = self.link.reserve() else {
             return;
         };
@@ -58,31 +72,61 @@ impl Side {
         self.link.flush();
     }
 
-    fn lend(&mut self, len: usize) {
-        let bytes = &bytes_from(self.sent)[..len];
-        // SAFETY: the bytes are there for good, and nobody writes them.
-        let taken = unsafe { self.link.lend(bytes.as_ptr(), len) }.unwrap_or(0);
-        assert!(taken <= len);
+    /// Lend a body of `len` bytes, or go on with the last one; whether any was taken.
+    fn lend(&mut self, len: usize) -> bool {
+        if self.rest.is_none() {
+            let body = bytes_from(self.sent)[..len].into();
+            self.bodies.push_back((body, u64::MAX));
+        }
+        let at = self.rest.unwrap_or(0);
+        let (body, until) = self.bodies.back_mut().expect("it was put there");
+        let left = &body[at..];
+        // SAFETY: it is kept until `returned` has counted it, and not written.
+        let taken = unsafe { self.link.lend(left.as_ptr(), left.len()) }.unwrap_or(0);
+        assert!(taken <= left.len());
         self.sent += taken as u64;
         self.lent += taken as u64;
+        self.rest = Some(at + taken).filter(|&at| at < body.len());
+        if self.rest.is_none() {
+            *until = self.lent;
+        }
         self.link.flush();
-        assert!(self.link.returned() <= self.lent);
+        taken > 0
     }
 
-    fn read(&mut self, most: usize) -> bool {
-        let n = match self.link.chunk() {
-            Ok(chunk) => {
-                let n = chunk.len().min(most);
-                let expected = &bytes_from(self.read)[..n];
-                assert!(!self.sound || chunk[..n] == *expected, "other bytes");
-                n
-            }
-            Err(_) => return false,
+    /// What has come back is gone: nobody may read it any more.
+    fn release(&mut self) {
+        let returned = self.link.returned();
+        assert!(returned <= self.lent, "more came back than was lent");
+        while matches!(self.bodies.front(), Some((_, until)) if *until <= returned) {
+            self.bodies.pop_front();
+        }
+    }
+
+    /// Read into `size` bytes, or go on where READs are under way; whether any came.
+    pub(crate) fn read(&mut self, size: usize, steady: bool) -> bool {
+        if self.shut {
+            return false;
+        }
+        let steady = steady || self.waiting.is_some();
+        let size = self.waiting.unwrap_or(size.min(self.buffer.len()));
+        let to = self.buffer.as_mut_ptr();
+        // SAFETY: the buffer stays as long as the link; if `steady` holds and nothing has come,
+        // the next call is given the same.
+        let read = unsafe { self.link.read(to, size, steady) };
+        let under_way = !self.inward.lane().reads.is_empty();
+        self.waiting = match &read {
+            Err(Error::Again) if under_way || self.waiting.is_some() => Some(size),
+            _ => None,
         };
+        let Ok(n) = read else {
+            return false;
+        };
+        assert!(0 < n && n <= size);
+        let expected = &bytes_from(self.read)[..n];
+        assert!(!self.sound || self.buffer[..n] == *expected, "other bytes");
         self.read += n as u64;
-        self.link.consume(n);
-        self.link.replenish();
-        n > 0
+        true
     }
 
     fn shut(&mut self) {
@@ -90,11 +134,18 @@ impl Side {
         self.link.shut();
     }
 
-    fn turn(&mut self, input: &mut Input<'_>, what: u8) {
+    pub(crate) fn turn(&mut self, input: &mut Input<'_>, what: u8) {
         match what {
             0 | 1 => self.send(1 + input.u16() as usize % MOST),
-            2 => self.lend(1 + input.u16() as usize % MOST),
-            3 => drop(self.read(1 + input.u16() as usize)),
+            2 => drop(self.lend(1 + input.u16() as usize % MOST)),
+            3 => {
+                let size = 1 + input.u16() as usize;
+                // A buffer that does not stay, or is too small, ends READs for good.
+                match input.one_in(8) {
+                    true => drop(self.read(size, false)),
+                    false => drop(self.read(BUFFER, true)),
+                }
+            }
             4 | 5 => self.link.crank(),
             6 if input.one_in(8) => self.shut(),
             6 => drop(self.link.tick(Instant::now())),
@@ -104,7 +155,9 @@ impl Side {
     }
 
     /// What holds at any time.
-    fn check(&mut self) {
+    pub(crate) fn check(&mut self) {
+        self.release();
+        self.check_shown();
         let state = self.link.state();
         assert_eq!(state.dead, self.link.death().is_some());
         if !state.dead {
@@ -119,6 +172,24 @@ impl Side {
         assert!(self.link.reserve().is_err() && self.link.commit(0).is_err());
         assert!(!matches!(self.link.chunk(), Err(Error::Again)));
     }
+
+    /// The device can reach what is lent and has not come back, and what a reader waits at.
+    fn check_shown(&self) {
+        for &(addr, len) in self.out.lane().exposed.values() {
+            let holds = |(body, _): &(Box<[u8]>, u64)| {
+                let all = body.as_ptr_range();
+                addr >= all.start as usize && addr + len <= all.end as usize
+            };
+            assert!(self.bodies.iter().any(holds), "shown, and not lent");
+        }
+        let start = self.buffer.as_ptr() as usize;
+        let room = self.waiting.unwrap_or(0);
+        for read in &self.inward.lane().reads {
+            let end = read.to + read.from.len as usize;
+            let within = read.to >= start && end <= start + room;
+            assert!(within, "a READ to where nobody waits");
+        }
+    }
 }
 
 fn per_mille(input: &mut Input<'_>, most: usize) -> PerMille {
@@ -132,6 +203,7 @@ fn plan(input: &mut Input<'_>) -> (Plan, bool) {
         delay: per_mille(input, 900),
         split: per_mille(input, 900),
         starve: per_mille(input, 900),
+        unregistrable: per_mille(input, 200),
         stint: per_mille(input, 900),
         ..Plan::default()
     };
@@ -153,25 +225,41 @@ fn plan(input: &mut Input<'_>) -> (Plan, bool) {
     (plan, spoils)
 }
 
-fn sizes(input: &mut Input<'_>) -> Sizes {
-    let buffers = [1, 300, 4096, 20_000, 70_000];
-    Sizes::new(
+pub(crate) fn sizes(input: &mut Input<'_>) -> Sizes {
+    let buffers = [
+        Some(1),
+        Some(300),
+        Some(4096),
+        Some(20_000),
+        Some(70_000),
+        None,
+    ];
+    let sizes = Sizes::new(
         Choice::Soft,
         Options {
-            sndbuf: Some(buffers[input.within(0, 4)]),
-            rcvbuf: Some(buffers[input.within(0, 4)]),
+            sndbuf: buffers[input.within(0, 5)],
+            rcvbuf: buffers[input.within(0, 5)],
             ..Options::default()
         },
-    )
+    );
+    match input.u8() {
+        0..=63 => sizes,
+        from => sizes.with_rendezvous(Rendezvous::From(1 + usize::from(from) * 20)),
+    }
 }
 
-fn side(link: Link, out: &Shared, sound: bool) -> Side {
+pub(crate) fn side(link: Link, out: &Shared, inward: &Shared, sound: bool) -> Side {
     Side {
         link,
         out: out.clone(),
+        inward: inward.clone(),
         sent: 0,
         read: 0,
         lent: 0,
+        bodies: VecDeque::new(),
+        rest: None,
+        buffer: vec![0; BUFFER].into(),
+        waiting: None,
         shut: false,
         sound,
     }
@@ -207,8 +295,8 @@ fn pair(input: &mut Input<'_>) -> Option<([Side; 2], bool)> {
     let asks = FaultyEndpoint::new(Box::new(asks), plan_a);
     let initiator = Link::initiator(Box::new(asks), terms, &a);
     let sides = [
-        side(initiator, &forth, !spoils_a),
-        side(acceptor, &back, !spoils_b),
+        side(initiator, &forth, &back, !spoils_a),
+        side(acceptor, &back, &forth, !spoils_b),
     ];
     Some((sides, spoils))
 }
@@ -220,6 +308,16 @@ fn deliver(from: &Side, spoils: bool) -> bool {
         Ok(moved) => return moved,
         Err(Offence::NoReceive) => assert!(spoils, "a SEND found no posted receive"),
         Err(Offence::TooLong) => assert!(!from.sound, "a SEND is longer than the receive"),
+        Err(Offence::NoAccess) => unreachable!("a SEND is no READ"),
+    }
+    true
+}
+
+/// The oldest READ of what `of` shows is answered.
+fn answer(of: &Side, spoils: bool) -> bool {
+    match of.out.answer() {
+        Ok(moved) => return moved,
+        Err(_) => assert!(spoils, "a READ of what is not shown"),
     }
     true
 }
@@ -242,6 +340,7 @@ pub fn link(data: &[u8]) {
             match choice >> 1 & 15 {
                 what @ 0..=7 => sides[at].turn(&mut input, what),
                 8..=11 => drop(deliver(&sides[at], spoils)),
+                12 | 13 => drop(answer(&sides[at], spoils)),
                 _ => sides[at].link.crank(),
             }
         }
@@ -256,15 +355,18 @@ fn settle(sides: &mut [Side; 2], spoils: bool) {
         let mut moved = false;
         for side in sides.iter_mut() {
             let before = side.link.state();
-            moved |= deliver(side, spoils);
+            moved |= deliver(side, spoils) | answer(side, spoils);
             side.link.crank();
+            moved |= side.rest.is_some() && side.lend(0);
             let state = side.link.state();
             // Above all an end, which the other side has yet to hear of.
             moved |= state != before;
             moved |= (state.want_out && !state.dead) || !side.out.lane().sent.is_empty();
-            while side.read(usize::MAX) {
+            let waited = side.waiting.is_some();
+            while side.read(BUFFER, true) {
                 moved = true;
             }
+            moved |= side.waiting.is_some() != waited;
             side.check();
         }
         rounds += 1;
@@ -290,116 +392,10 @@ fn settle(sides: &mut [Side; 2], spoils: bool) {
         );
         assert!(other.shut || other.read == one.sent, "bytes are missing");
         assert!(here.writable || one.shut || other.shut, "stuck");
-    }
-}
-
-/// A link whose peer is the input: whatever it says, the link keeps its bounds,
-/// and what it hands up is what was sent as DATA, in order.
-pub fn hostile(data: &[u8]) {
-    bounded(BOUND, || {
-        let mut input = Input::new(data);
-        let (forth, back) = (Shared::default(), Shared::default());
-        let sizes = sizes(&mut input);
-        let mut fake = Fake::new(&forth, &back, &sizes.device);
-        let link = if input.bool() {
-            fake.post_recvs(sizes.offer.grant)
-                .expect("the fake posts all");
-            let reply = Hello::Reply(sizes.offer).encode();
-            let terms = negotiate::conclude(&reply, sizes.offer).expect("our own reply");
-            Link::initiator(Box::new(fake), terms, &sizes)
-        } else {
-            let mut private = Hello::Request(sizes.offer).encode().to_vec();
-            while input.one_in(4) {
-                let at = input.within(0, private.len() - 1);
-                private[at] = input.u8();
-            }
-            if input.one_in(16) {
-                private.truncate(input.u8().into());
-            }
-            fake.first.push_back(Event::Request(PrivateData(private)));
-            Link::acceptor(Box::new(fake), sizes)
-        };
-        let mut side = side(link, &forth, true);
-        let mut peer = Peer::default();
-        for _ in 0..500 {
-            if input.ended() {
-                break;
-            }
-            match input.u8() % 16 {
-                what @ 0..=7 => side.turn(&mut input, what),
-                8 | 9 => peer.hear(&side.out),
-                10 if input.one_in(16) => back.lane().closed = true,
-                _ => peer.say(&back, &mut input),
-            }
-            side.sound = !peer.spoilt;
-        }
-        side.link.crank();
-        side.check();
-        while side.read(usize::MAX) {}
-        assert!(side.read <= peer.said, "bytes that nobody sent");
-    });
-}
-
-#[derive(Default)]
-struct Peer {
-    /// Frames of the link that it has seen.
-    heard: u16,
-    /// Bytes of DATA.
-    said: u64,
-    /// It has sent a frame with a wrong byte.
-    spoilt: bool,
-}
-
-impl Peer {
-    fn hear(&mut self, out: &Shared) {
-        self.heard = self.heard.wrapping_add(out.drop_one().into());
-    }
-
-    /// A frame that fits a posted receive.
-    fn say(&mut self, back: &Shared, input: &mut Input<'_>) {
-        let mut lane = back.lane();
-        if lane.posted == 0 || lane.closed {
-            return;
-        }
-        let kinds = [
-            Type::Data,
-            Type::Data,
-            Type::Hello,
-            Type::Credit,
-            Type::Fin,
-            Type::FinAck,
-            Type::Ping,
-        ];
-        let kind = kinds[input.within(0, 6)];
-        let payload: Vec<u8> = match kind {
-            Type::Data => bytes_from(self.said)[..input.within(1, 64)].to_vec(),
-            Type::Fin if input.one_in(4) => input.u64().to_be_bytes().to_vec(),
-            Type::Fin => self.said.to_be_bytes().to_vec(),
-            _ => Vec::new(),
-        };
-        let grant = if input.one_in(8) {
-            input.u16()
-        } else {
-            self.heard.wrapping_add(4 + u16::from(input.u8()))
-        };
-        let header = Header {
-            kind,
-            flags: input.u8(),
-            grant,
-            len: payload.len() as u32,
-        };
-        let mut frame = header.encode().to_vec();
-        frame.extend(payload);
-        if input.one_in(32) {
-            let at = input.within(0, HEADER - 1);
-            let before = frame[at];
-            frame[at] = input.u8();
-            self.spoilt |= frame[at] != before;
-        }
-        if frame[0] == 2 {
-            self.said += (frame.len() - HEADER) as u64;
-        }
-        lane.posted -= 1;
-        lane.delivered.push_back(frame);
+        let all_back = one.rest.is_none() && one.bodies.is_empty();
+        assert!(
+            all_back || one.shut || other.shut,
+            "bodies that never come back"
+        );
     }
 }

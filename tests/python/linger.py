@@ -7,6 +7,7 @@ Over tcp:// stock libzmq may lose the last batch of a close under back-pressure
 
 import hashlib
 import os
+import signal
 import socket as posix
 import time
 
@@ -15,8 +16,9 @@ import zmq
 import zt
 from zt import test
 from zt.proc import Peer, ask, say
-from zt.sock import Monitor, bound, context, dead_port, messages, sock
+from zt.sock import Monitor, any_port, bound, context, dead_port, messages, sock
 
+RECONNECT_STOP, STOP_REFUSED = 109, 1
 SIZES = (0, 1, 5, 30, 250, 256, 1000, 4096, 8000, 8192, 9000, 30000)
 
 
@@ -370,12 +372,91 @@ def row_05_closing_and_then_killed():
     ctx.term()
 
 
-def stalled(kind):
+def stalled(kind, endpoint=None):
     """Binds and never reads."""
     with context() as ctx:
         socket = sock(ctx, getattr(zmq, kind), RCVHWM=1)
-        say(bound(socket))
+        say(bound(socket, endpoint))
         ask()
+
+
+def _filled(ctx, scheme, option=zmq.RECONNECT_IVL, value=-1):
+    """A PUSH that tries no second time, with messages left for a peer that reads none; that peer, and its endpoint."""
+    peer = Peer(stalled, "PULL", any_port(scheme))
+    endpoint = peer.hear()
+    push = sock(ctx, zmq.PUSH, LINGER=-1, SNDBUF=1, SNDTIMEO=300, SNDHWM=10)
+    push.setsockopt(option, value)
+    push.connect(endpoint)
+    try:
+        while True:
+            push.send(bytes(20000))
+    except zmq.Again:
+        pass
+    return push, peer, endpoint
+
+
+def _broken(ctx, scheme):
+    push, peer, _ = _filled(ctx, scheme)
+    watch = Monitor(push, zmq.EVENT_DISCONNECTED)
+    peer.kill()
+    watch.until("DISCONNECTED")
+    return push, watch
+
+
+def _broken_while_closing(ctx, scheme):
+    push, peer, endpoint = _filled(ctx, scheme)
+    watch = Monitor(push, zmq.EVENT_DISCONNECTED)
+    push.disconnect(endpoint)
+    # The I/O thread has taken that in when it has done this.
+    with sock(ctx, zmq.PAIR) as one, sock(ctx, zmq.PAIR) as other:
+        one.connect(bound(other))
+        one.send(b"")
+        other.recv()
+    peer.kill()
+    watch.until("DISCONNECTED")
+    return push, watch
+
+
+def _refused(ctx, scheme):
+    push, peer, _ = _filled(ctx, scheme, RECONNECT_STOP, STOP_REFUSED)
+    watch = Monitor(push, zmq.EVENT_CLOSED)
+    peer.kill()
+    watch.until("CLOSED")
+    return push, watch
+
+
+def _misunderstood(ctx, scheme):
+    peer = Peer(stalled, "PULL", any_port(scheme))
+    endpoint = peer.hear()
+    push = sock(ctx, zmq.PUSH, LINGER=-1, PLAIN_USERNAME=b"who", PLAIN_PASSWORD=b"am I")
+    watch = Monitor(push, zmq.EVENT_DISCONNECTED)
+    # Not before there is something to send.
+    peer.stop()
+    push.connect(endpoint)
+    push.send(b"for nobody")
+    os.kill(peer.pid, signal.SIGCONT)
+    watch.until("DISCONNECTED")
+    peer.tell()
+    peer.result()
+    return push, watch
+
+
+@test()
+def row_05_given_up():
+    """A socket that connected, and will not try again, with messages left and linger -1: close ends. Whether
+    the link broke before or while it closed, was refused for good, or the peer could not be understood."""
+    if zt.SCHEME == "tcp":
+        # Stock libzmq waits for ever, in each case.
+        return
+    for scheme in (zt.SCHEME, "tcp"):
+        for how in (_broken, _broken_while_closing, _refused, _misunderstood):
+            ctx = zmq.Context()
+            push, watch = how(ctx, scheme)
+            push.disable_monitor()
+            watch.socket.close(0)
+            push.close()
+            ctx.term()
+            print(scheme, how.__name__, flush=True)
 
 
 def timed_end(ctx, *sockets):
