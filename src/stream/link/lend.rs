@@ -159,10 +159,11 @@ impl Link {
         };
         let bytes = flow.start_rts(Rts { addr, key, len });
         self.loans.on_posted();
-        self.loans.on_rts(body, key, left);
         self.ledger.control_sent(false, false);
         slot.write(0, &bytes);
+        // If that fails, the caller is told that nothing was taken.
         self.endpoint.post_send(slot, bytes.len())?;
+        self.loans.on_rts(body, key, left);
         Ok(true)
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Lane {
     /// READs posted by the receiver, and those that are complete: from, to, token.
     pub(super) reads: VecDeque<(Remote, usize, u64)>,
     pub(super) read: VecDeque<u64>,
-    /// A READ was refused.
+    /// A READ was refused, or nothing can be sent any more.
     pub(super) broken: bool,
 }
 
@@ -191,11 +191,11 @@ impl Endpoint for Fake {
             "send queue overflow"
         );
         let filled = slot.fill(len);
-        self.out
-            .lock()
-            .unwrap()
-            .sent
-            .push_back(filled.bytes().to_vec());
+        let mut out = self.out.lock().unwrap();
+        if out.broken {
+            return Err(Error::Reset("nothing can be sent".into()));
+        }
+        out.sent.push_back(filled.bytes().to_vec());
         Ok(())
     }
     fn flush(&mut self) -> Result<u16> {

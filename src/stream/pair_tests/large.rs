@@ -459,6 +459,16 @@ fn a_dead_link_gives_back_what_was_to_be_read_and_what_was_to_be_filled() {
     assert!(!reader.waiting);
 }
 
+#[test]
+fn a_body_whose_rts_cannot_be_sent_is_not_taken() {
+    let sides = greeted();
+    let mut sender = sides[0].borrow_mut();
+    sender.side.out.lock().unwrap().broken = true;
+    assert!(!sender.lend(20_000));
+    assert!(sender.side.link.state().dead);
+    assert_eq!((sender.lent, sender.side.link.returned()), (0, 0));
+}
+
 /// A SEND of a peer that follows no rules.
 fn forge(side: &RefCell<Large>, kind: Type, flags: u8, payload: &[u8]) {
     let side = side.borrow_mut();
