@@ -103,7 +103,8 @@ template <class Base> void zmq::rdma_engine_t<Base>::plug_internal ()
 template <class Base> void zmq::rdma_engine_t<Base>::terminate ()
 {
     _linger = this->session ()->linger_left ();
-    if (!is_handshaked () && (_linger < 0 || _linger > courtesy))
+    const bool matters = is_handshaked () && _outbox->is_used ();
+    if (!matters && (_linger < 0 || _linger > courtesy))
         _linger = courtesy;
 
     leave_poller ();

@@ -22,6 +22,7 @@ zmq::rdma_outbox_t::rdma_outbox_t (zmq_rdma_link_t *link_, int batch_size_) :
     _link (link_),
     _worth (std::max (batch_size_, 1)),
     _loaded (false),
+    _used (false),
     _whole (false),
     _left (0),
     _rest (NULL),
@@ -51,6 +52,8 @@ void zmq::rdma_outbox_t::close (msg_t *message_)
 
 void zmq::rdma_outbox_t::load (i_encoder *encoder_)
 {
+    //  Those of handshakes and heartbeats are commands.
+    _used |= (_message.flags () & msg_t::command) == 0;
     encoder_->load_msg (&_message);
     _loaded = true;
     _left = _message.size ();
@@ -77,6 +80,7 @@ size_t zmq::rdma_outbox_t::pack (i_encoder *encoder_,
         return 0;
     }
 
+    _used = true;
     data_[0] = 0;
     if (flags & msg_t::more)
         data_[0] |= v2_protocol_t::more_flag;

@@ -43,6 +43,9 @@ class rdma_outbox_t
     //  True iff an encoder has been given the message and may still work on it.
     bool is_loaded () const { return _loaded; }
 
+    //  True iff one of those messages was, or may have been, the user's.
+    bool is_used () const { return _used; }
+
     //  Writes the message to the buffer, as the encoder, one of ZMTP 3, would,
     //  if it is the user's and fits in as a whole; else gives it to the encoder,
     //  which must be done with the one before. Returns how many bytes.
@@ -91,6 +94,7 @@ class rdma_outbox_t
 
     msg_t _message;
     bool _loaded;
+    bool _used;
 
     //  All of it but the header is to be lent.
     bool _whole;

@@ -16,16 +16,16 @@ PAGE = resource.getpagesize() >> 10
 
 
 def server(options):
-    """A ROUTER that echoes. On "flood" it sends a client far more than its mark allows."""
+    """A ROUTER that echoes. On "flood" it sends a client far more than its mark allows, in messages of a size."""
     ctx = zmq.Context()
     router = sock(ctx, zmq.ROUTER, RCVTIMEO=-1, SNDTIMEO=0, BACKLOG=1000, **options)
     say(bound(router))
     while True:
         name, *parts = router.recv_multipart()
-        if parts == [b"flood"]:
+        if parts[0] == b"flood":
             # The router drops what is over the mark.
             for _ in range(10000):
-                router.send_multipart([name, bytes(2000)])
+                router.send_multipart([name, bytes(int(parts[1]))])
         elif parts == [b"end"]:
             router.close(300)
             ctx.term()

@@ -8,23 +8,11 @@ import socket
 
 import zt
 from arena import Arena
-from raw import CREDIT, DATA, GREETING, Raw, message
+from raw import CREDIT, DATA, GREETING, Raw, message, to_the_end
 
-from iwarp import HELLO, PING, SEND, dial, ended, fpdu, frame, hello, read_setup, setup, untagged
+from iwarp import HELLO, PING, SEND, dial, fpdu, frame, hello, read_setup, setup, untagged
 from inside import BROKEN
 from zt import test
-
-
-def _to_the_end(raw, patience=None):
-    """Read until it is closed; whether it was in time."""
-    raw.settimeout(patience or zt.WAIT)
-    try:
-        ended(raw)
-    except ConnectionError:
-        pass
-    except socket.timeout:
-        return False
-    return True
 
 
 @test(bound=120)
@@ -43,7 +31,7 @@ def broken_rules():
                 bad.raw.sendall(words)
             except ConnectionError:
                 pass
-            if not _to_the_end(bad.raw, 5 * zt.SLOW):
+            if not to_the_end(bad.raw, 5 * zt.SLOW):
                 alive.append(name)
             bad.close()
         arena.goes_on()
@@ -82,13 +70,13 @@ def private_data():
         raw.sendall(setup(private=private))
         answer = read_setup(raw)
         assert answer is None or answer[1] & 0x20, f"{name}: accepted"
-        assert _to_the_end(raw), f"{name}: goes on"
+        assert to_the_end(raw), f"{name}: goes on"
         raw.close()
     for length in (0, 19, 21, 511, 512, 513, 0xFFFF):
         raw = dial(arena.endpoint)
         raw.sendall(setup(private=hello(), length=length))
         raw.shutdown(socket.SHUT_WR)
-        assert _to_the_end(raw), f"length {length}: goes on"
+        assert to_the_end(raw), f"length {length}: goes on"
         raw.close()
     # All features, and the largest of everything, is no lie.
     for good in ({"features": 0xFFFFFFFF}, {"slot": 64}, {"slot": 1 << 20}, {"grant": 4096}):
@@ -106,7 +94,7 @@ def never_reads():
     deaf = []
     for number in range(100):
         bad = Raw(arena.endpoint, grant=4000, small_buffer=True).greet()
-        bad.send(DATA, message(b"flood"))
+        bad.send(DATA, message(b"flood", b"2000"))
         deaf.append(bad)
         if number % 10 == 9:
             arena.goes_on()
@@ -131,7 +119,7 @@ def takes_credit_and_gives_none():
     for _ in range(50):
         bad = Raw(arena.endpoint, grant=4).greet()
         bad.grant = 4
-        bad.send(DATA, message(b"flood"), grant=16)
+        bad.send(DATA, message(b"flood", b"2000"), grant=16)
         arena.resident()
     arena.goes_on()
     arena.until_descriptors(rest + 50)
@@ -185,7 +173,7 @@ def held_open():
     cost = arena.most - arena.before
     print(f"SHOW: {cost / len(held):.1f} KiB of the server's a half-open connection")
     for number, raw in enumerate(held):
-        assert _to_the_end(raw), f"stage {number % len(stages)} is held for ever"
+        assert to_the_end(raw), f"stage {number % len(stages)} is held for ever"
         raw.close()
     arena.until_descriptors(rest)
     arena.end("1,000 half-open connections", 1000 * 40)

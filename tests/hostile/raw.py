@@ -7,9 +7,11 @@ import socket
 import struct
 import sys
 
+import zt
+
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "badenv"))
 
-from iwarp import CREDIT, DATA, HELLO, SEND, connected, fpdu, frame, read, untagged  # noqa: E402
+from iwarp import CREDIT, DATA, HELLO, SEND, connected, ended, fpdu, frame, read, untagged  # noqa: E402
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\3\0NULL" + bytes(48)
 
@@ -32,15 +34,29 @@ def message(*parts):
     return out
 
 
+def to_the_end(raw, patience=None):
+    """Read until it is closed; whether it was in time."""
+    raw.settimeout(patience or zt.WAIT)
+    try:
+        ended(raw)
+    except ConnectionError:
+        pass
+    except socket.timeout:
+        return False
+    return True
+
+
 class Raw:
     """One link, HELLO said."""
 
-    def __init__(self, endpoint, grant=4, slot=8192, small_buffer=False):
+    def __init__(self, endpoint, grant=4, slot=8192, features=0, small_buffer=False):
         self.grant = grant
-        self.raw = connected(endpoint, grant=grant, slot=slot)
+        self.raw = connected(endpoint, grant=grant, slot=slot, features=features)
         if small_buffer:
             self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.msn = 1
+        #: Bytes of its stream.
+        self.sent = 0
         self.heard = 0
         #: SENDs that the peer lets us have sent in all.
         self.may = 4
@@ -48,16 +64,19 @@ class Raw:
     def send(self, kind, payload=b"", **lies):
         """One frame, unless `lies` say other."""
         self.msn += 1
+        self.sent += len(payload) if kind == DATA else 0
         lies.setdefault("grant", self.grant & 0xFFFF)
         self.raw.sendall(fpdu(untagged(SEND, frame(kind, payload, **lies), self.msn)))
 
+    def segment(self):
+        """The next DDP segment, or nothing at the end."""
+        head = read(self.raw, 2)
+        length = int.from_bytes(head, "big")
+        return read(self.raw, length + (-(length + 2) % 4) + 4)[:length] if len(head) == 2 else b""
+
     def next(self):
         """The next frame as (type, grant, payload), or None at the end."""
-        head = read(self.raw, 2)
-        if len(head) < 2:
-            return None
-        length = int.from_bytes(head, "big")
-        body = read(self.raw, length + (-(length + 2) % 4) + 4)[:length]
+        body = self.segment()
         if len(body) < 26 or body[1] & 0xF != SEND:
             return None
         self.heard += 1
@@ -92,4 +111,4 @@ class Raw:
         self.raw.close()
 
 
-__all__ = ["CREDIT", "DATA", "GREETING", "HELLO", "Raw", "message", "ready"]
+__all__ = ["CREDIT", "DATA", "GREETING", "HELLO", "Raw", "message", "ready", "to_the_end"]

@@ -461,6 +461,29 @@ def row_05_given_up():
             print(scheme, how.__name__, flush=True)
 
 
+@test()
+def row_05_nothing_sent():
+    """A socket that has sent no message closes, linger -1, while its peer is stopped: it ends."""
+    for kind, across in (("PULL", "PUSH"), ("DEALER", "ROUTER"), ("PUSH", "PULL"), ("XSUB", "PUB")):
+        peer = Peer(stalled, across)
+        ctx = zmq.Context()
+        socket = sock(ctx, getattr(zmq, kind), LINGER=-1)
+        watch = Monitor(socket, zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        socket.connect(peer.hear())
+        watch.until("HANDSHAKE_SUCCEEDED")
+        socket.disable_monitor()
+        watch.socket.close(0)
+        # Takes in what libzmq has still to tell this socket of its connection.
+        socket.getsockopt(zmq.EVENTS)
+        peer.stop()
+        socket.close()
+        ctx.term()
+        os.kill(peer.pid, signal.SIGCONT)
+        peer.tell()
+        peer.result()
+        print(kind, flush=True)
+
+
 def timed_end(ctx, *sockets):
     """Close and terminate; the seconds it took."""
     start = time.monotonic()
