@@ -379,7 +379,8 @@ fn settle(sides: &mut [Side; 2], spoils: bool) {
     for (one, other) in [(&*a, &*b), (&*b, &*a)] {
         let (here, there) = (one.link.state(), other.link.state());
         if here.dead {
-            assert!(there.dead || there.finished, "left behind");
+            let why = (one.link.death(), one.shut, there, other.shut);
+            assert!(there.dead || there.finished, "left behind: {why:?}");
         }
         if spoils {
             continue;
