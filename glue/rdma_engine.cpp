@@ -103,8 +103,7 @@ template <class Base> void zmq::rdma_engine_t<Base>::plug_internal ()
 template <class Base> void zmq::rdma_engine_t<Base>::terminate ()
 {
     _linger = this->session ()->linger_left ();
-    const bool matters = is_handshaked () && _outbox->is_used ();
-    if (!matters && (_linger < 0 || _linger > courtesy))
+    if (!_outbox->is_used () && (_linger < 0 || _linger > courtesy))
         _linger = courtesy;
 
     leave_poller ();
@@ -136,13 +135,6 @@ template <class Base> void zmq::rdma_engine_t<Base>::leave_poller ()
     //  The base is about to remove it.
     if (_parked)
         unpark ();
-}
-
-template <class Base> bool zmq::rdma_engine_t<Base>::is_handshaked () const
-{
-    return _encoder != NULL
-           && (_mechanism == NULL
-               || _mechanism->status () == mechanism_t::ready);
 }
 
 template <class Base> void zmq::rdma_engine_t<Base>::dispose ()

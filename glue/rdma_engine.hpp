@@ -103,9 +103,6 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     void start_ticking ();
     void leave_poller ();
 
-    //  True once messages pass.
-    bool is_handshaked () const;
-
     //  Hands the link over to be closed.
     void dispose ();
 

@@ -358,15 +358,15 @@ fn settle(sides: &mut [Side; 2], spoils: bool) {
             moved |= deliver(side, spoils) | answer(side, spoils);
             side.link.crank();
             moved |= side.rest.is_some() && side.lend(0);
-            let state = side.link.state();
-            // Above all an end, which the other side has yet to hear of.
-            moved |= state != before;
-            moved |= (state.want_out && !state.dead) || !side.out.lane().sent.is_empty();
             let waited = side.waiting.is_some();
             while side.read(BUFFER, true) {
                 moved = true;
             }
             moved |= side.waiting.is_some() != waited;
+            let state = side.link.state();
+            // Above all an end, which the other side has yet to hear of.
+            moved |= state != before;
+            moved |= (state.want_out && !state.dead) || !side.out.lane().sent.is_empty();
             side.check();
         }
         rounds += 1;
