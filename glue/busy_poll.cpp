@@ -10,10 +10,14 @@
 #include "clock.hpp"
 #include "err.hpp"
 
+//  Waits that do not look, at most, before it is tried again.
+const unsigned int longest_pause = 1024;
+
 //  Between two looks: another thread has had the processor, in microseconds.
 const uint64_t displaced = 20;
 
 zmq::busy_poll_t::busy_poll_t (int cap_us_) :
+    _hot_count (0),
     _cap (cap_us_),
     _limit (never),
     _users (0),
@@ -22,7 +26,10 @@ zmq::busy_poll_t::busy_poll_t (int cap_us_) :
     _due (0),
     _looked (0),
     _allowed (0),
-    _late (false)
+    _late (false),
+    _vain (0),
+    _pause (0),
+    _next_pause (1)
 {
 }
 
@@ -36,6 +43,41 @@ void zmq::busy_poll_t::leave ()
 {
     zmq_assert (_users > 0);
     _users--;
+}
+
+bool zmq::busy_poll_t::heat (i_busy_polled *who_)
+{
+    //  Not every kind of poller looks. One that does has begun to.
+    if (_begun == 0 || _hot_count == most_hot || !is_on () || allowed () == 0)
+        return false;
+    _hot[_hot_count++] = who_;
+    return true;
+}
+
+void zmq::busy_poll_t::cool (i_busy_polled *who_)
+{
+    i_busy_polled **const end = _hot + _hot_count;
+    i_busy_polled **const at = std::find (_hot, end, who_);
+    zmq_assert (at != end);
+    *at = *(end - 1);
+    _hot_count--;
+}
+
+bool zmq::busy_poll_t::look ()
+{
+    //  What one of them finds may make any of them leave.
+    for (int i = 0; i < _hot_count; i++)
+        if (_hot[i]->look ())
+            return true;
+    return false;
+}
+
+bool zmq::busy_poll_t::rest ()
+{
+    bool found = false;
+    while (_hot_count > 0)
+        found = _hot[--_hot_count]->rest () || found;
+    return found;
 }
 
 uint64_t zmq::busy_poll_t::allowed () const
@@ -54,7 +96,12 @@ void zmq::busy_poll_t::begin (int timeout_)
     _due = timeout_ > 0 ? _begun + static_cast<uint64_t> (timeout_) * 1000
                         : std::numeric_limits<uint64_t>::max ();
     _allowed = allowed ();
+    if (_pause > 0) {
+        _pause--;
+        _allowed = 0;
+    }
     _late = false;
+    _vain = 0;
 }
 
 bool zmq::busy_poll_t::again ()
@@ -70,14 +117,25 @@ bool zmq::busy_poll_t::again ()
     }
     _looked = now;
     _late = now >= _due;
-    return !_late && now - _begun < _allowed;
+    if (now - _begun >= _allowed)
+        _vain = now;
+    return !_late && _vain == 0;
 }
 
 void zmq::busy_poll_t::end ()
 {
+    const uint64_t now = clock_t::now_us ();
+    if (_vain != 0 && now - _vain < (_vain - _begun) / 2) {
+        //  No sooner than it slept: it was looking on the processor that was
+        //  needed to bring it.
+        _pause = _next_pause;
+        _next_pause = std::min (8 * _next_pause, longest_pause);
+    } else if (_vain == 0 && _allowed != 0 && _next_pause > 1)
+        //  One such look costs more than many others gain.
+        _next_pause--;
     if (_limit != adaptive)
         return;
-    const uint64_t waited = clock_t::now_us () - _begun;
+    const uint64_t waited = now - _begun;
     if (waited > adaptive_us)
         _budget /= 2;
     else

@@ -8,6 +8,20 @@
 
 namespace zmq
 {
+//  What a thread that does not sleep looks at by itself, beside its descriptors.
+struct i_busy_polled
+{
+    virtual ~i_busy_polled () ZMQ_DEFAULT;
+
+    //  Deals with what there is, if anything; returns whether there was. May
+    //  delete the object, after it has left.
+    virtual bool look () = 0;
+
+    //  The thread may sleep now, so that from now on the descriptor must tell.
+    //  It is looked at no more. Otherwise as look.
+    virtual bool rest () = 0;
+};
+
 //  For how long a thread that waits looks again and again before it sleeps.
 //  Of use where what it waits for comes sooner than a sleeper wakes. Off until
 //  somebody needs it; belongs to one thread.
@@ -43,6 +57,15 @@ class busy_poll_t
 
     bool is_on () const { return _users > 0 && _limit != never; }
 
+    //  Has somebody who needs it looked at from now on; until rest is called,
+    //  or they leave. Returns false if there is no point in it.
+    bool heat (i_busy_polled *who_);
+    void cool (i_busy_polled *who_);
+
+    //  Looks at each, or lets each rest; whether there was anything.
+    bool look ();
+    bool rest ();
+
     //  A wait begins. It ends in timeout_ milliseconds at the latest, if that
     //  is above 0.
     void begin (int timeout_);
@@ -60,6 +83,14 @@ class busy_poll_t
     //  Microseconds that this wait may look for.
     uint64_t allowed () const;
 
+    //  As many as cost little to look at. The others sleep on descriptors.
+    enum
+    {
+        most_hot = 8
+    };
+    i_busy_polled *_hot[most_hot];
+    int _hot_count;
+
     const int _cap;
     int _limit;
     int _users;
@@ -73,6 +104,14 @@ class busy_poll_t
     uint64_t _looked;
     uint64_t _allowed;
     bool _late;
+
+    //  When this wait stopped looking in vain; 0 if it did not.
+    uint64_t _vain;
+
+    //  Waits that will not look: while looking kept that from coming which was
+    //  looked for. And how many the next such case will add.
+    unsigned int _pause;
+    unsigned int _next_pause;
 
     ZMQ_NON_COPYABLE_NOR_MOVABLE (busy_poll_t)
 };

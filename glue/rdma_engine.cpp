@@ -57,6 +57,8 @@ zmq::rdma_engine_t<Base>::rdma_engine_t (
     _parked (false),
     _ticking (false),
     _busy (false),
+    _hot (false),
+    _can_look (true),
     _failed (false),
     _at_fault (false),
     _linger (0)
@@ -128,6 +130,7 @@ template <class Base> void zmq::rdma_engine_t<Base>::leave_poller ()
         this->cancel_timer (tick_timer_id);
         _ticking = false;
     }
+    cool ();
     if (_busy) {
         _io_thread->get_poller ()->busy_poll ().leave ();
         _busy = false;
@@ -208,15 +211,65 @@ template <class Base> int zmq::rdma_engine_t<Base>::state (int rc_)
 
 template <class Base> void zmq::rdma_engine_t<Base>::in_event ()
 {
+    if (_hot) {
+        take_look (true);
+        return;
+    }
     //  Input is stopped and not polled for, so this is an error condition that
     //  would be reported again and again.
     const bool hung_up = _input_stopped && !_polling_in;
-
-    int now = state (_ops->crank (_link));
-    if (_input_stopped || !(now & ZMQ_RDMA_READABLE))
-        now = push_out ();
-    if (advance (now) && hung_up && _input_stopped && !_parked)
+    if (!go_on (state (_ops->crank (_link))))
+        return;
+    if (hung_up && _input_stopped && !_parked)
         park ();
+    else if (_can_look && _busy && !_parked)
+        _hot = _io_thread->get_poller ()->busy_poll ().heat (this);
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::go_on (int state_)
+{
+    if (_input_stopped || !(state_ & ZMQ_RDMA_READABLE))
+        state_ = push_out ();
+    return advance (state_);
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::take_look (bool told_)
+{
+    const int rc = _ops->look (_link, told_ ? 1 : 0);
+    if (rc == -EAGAIN)
+        return false;
+    if (rc == -EOPNOTSUPP) {
+        _can_look = false;
+        cool ();
+        return false;
+    }
+    //  The descriptor tells of the end for ever.
+    const int now = state (rc);
+    if (now & ZMQ_RDMA_DEAD)
+        cool ();
+    go_on (now);
+    return true;
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::look ()
+{
+    return take_look (false);
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::rest ()
+{
+    _hot = false;
+    const int now = state (_ops->crank (_link));
+    go_on (now);
+    return (now & (ZMQ_RDMA_READABLE | ZMQ_RDMA_DEAD)) != 0;
+}
+
+template <class Base> void zmq::rdma_engine_t<Base>::cool ()
+{
+    if (!_hot)
+        return;
+    _io_thread->get_poller ()->busy_poll ().cool (this);
+    _hot = false;
 }
 
 template <class Base> bool zmq::rdma_engine_t<Base>::advance (int state_)

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "busy_poll.hpp"
 #include "rdma_address.hpp"
 #include "stream_engine_base.hpp"
 
@@ -23,7 +24,8 @@ i_engine *rdma_engine (zmq_rdma_link_t *link_,
 //  moves its bytes, in fewer steps than over a socket: it encodes straight into
 //  the link's buffers, and learns of both directions from the one descriptor
 //  that the link has, so it never polls for output as the base would.
-template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
+template <class Base>
+class rdma_engine_t ZMQ_FINAL : public Base, public i_busy_polled
 {
   public:
     rdma_engine_t (zmq_rdma_link_t *link_,
@@ -43,6 +45,10 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     void in_event () ZMQ_OVERRIDE;
     void out_event () ZMQ_OVERRIDE;
     void timer_event (int id_) ZMQ_OVERRIDE;
+
+    //  i_busy_polled interface implementation.
+    bool look () ZMQ_OVERRIDE;
+    bool rest () ZMQ_OVERRIDE;
 
   protected:
     void plug_internal () ZMQ_OVERRIDE;
@@ -80,6 +86,9 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     //  someone to take it. May delete this object; returns false then.
     bool advance (int state_);
 
+    //  The same for a state that the device has just told.
+    bool go_on (int state_);
+
     //  Sends what there is to send; returns the link's state.
     int push_out ();
 
@@ -99,6 +108,13 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     //  ever; puts it back.
     void park ();
     void unpark ();
+
+    //  Looks at the link; told_: its descriptor is readable. Returns whether
+    //  there was anything.
+    bool take_look (bool told_);
+
+    //  Has itself looked at no more.
+    void cool ();
 
     void start_ticking ();
     void leave_poller ();
@@ -132,6 +148,11 @@ template <class Base> class rdma_engine_t ZMQ_FINAL : public Base
     //  True while the I/O thread knows that this engine may have it look
     //  before it sleeps.
     bool _busy;
+
+    //  True while it looks at this engine; and whether the link's device can be
+    //  looked at.
+    bool _hot;
+    bool _can_look;
 
     //  True once the base has given the connection up; and if it did so for
     //  what the peer said.

@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 7
+#define ZMQ_RDMA_ABI 8
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -449,6 +449,13 @@ typedef struct zmq_rdma_ops_t {
      forked child its copy. Nobody uses the memory or the handle after that.
      */
     int32_t (*give_body)(struct zmq_rdma_body_t *body);
+    /*
+     As `crank`, for a thread that looks again and again before it sleeps: without a call into the kernel.
+     `told`: not 0 if the descriptor was readable. Once it has been called, `crank` the link before
+     sleeping on the descriptor, or it may not tell. -EAGAIN: nothing has happened. -EOPNOTSUPP: this device
+     is not looked at in this way, and nothing was done.
+     */
+    int32_t (*look)(struct zmq_rdma_link_t *link, int32_t told);
 } zmq_rdma_ops_t;
 
 /*

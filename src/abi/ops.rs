@@ -66,6 +66,7 @@ static OPS: Ops = Ops {
     messages,
     take_body,
     give_body,
+    look,
 };
 
 /// What a door can say it has read.
@@ -317,6 +318,16 @@ extern "C" fn crank(link: *mut Link) -> i32 {
     on("crank", link, |live: &mut Live| {
         live.link.crank();
         live.state()
+    })
+}
+
+extern "C" fn look(link: *mut Link, told: i32) -> i32 {
+    on("look", link, |live: &mut Live| {
+        match live.link.look(told != 0) {
+            Ok(true) => live.state(),
+            Ok(false) => -libc::EAGAIN,
+            Err(_) => -libc::EOPNOTSUPP,
+        }
     })
 }
 

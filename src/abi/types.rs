@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use super::stats::Messages;
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 7;
+pub const ZMQ_RDMA_ABI: u32 = 8;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -253,4 +253,10 @@ pub struct Ops {
     /// Give it back: by any thread, at any time, also after every link and listener is gone, and in a
     /// forked child its copy. Nobody uses the memory or the handle after that.
     pub give_body: extern "C" fn(body: *mut Body) -> i32,
+
+    /// As `crank`, for a thread that looks again and again before it sleeps: without a call into the kernel.
+    /// `told`: not 0 if the descriptor was readable. Once it has been called, `crank` the link before
+    /// sleeping on the descriptor, or it may not tell. -EAGAIN: nothing has happened. -EOPNOTSUPP: this device
+    /// is not looked at in this way, and nothing was done.
+    pub look: extern "C" fn(link: *mut Link, told: i32) -> i32,
 }

@@ -400,6 +400,15 @@ pub trait Endpoint: Send {
     /// append what happened to `events`. Bounded work; see the module's words
     /// on the readiness descriptor.
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
+    /// As `poll`, for a caller that looks again and again before it sleeps: takes in what the device
+    /// has by itself, without a call into the kernel, and does not ask it to tell of more. From
+    /// then on the descriptor tells of news alone (a death, a disconnect); `poll` once more before
+    /// sleeping on it. `told`: the descriptor was readable. `Misuse`: this device
+    /// is not looked at in that way, and nothing was done.
+    fn look(&mut self, told: bool, events: &mut Vec<Event>) -> Result<()> {
+        let _ = (told, events);
+        Err(Error::Misuse("this device is not looked at"))
+    }
     /// Called about every five seconds, and sooner when the last call asked for it:
     /// `Err(TimedOut)` when the device knows that the peer has been silent for
     /// `dead_after` while it owed an acknowledgement. Returns how long from `now` that

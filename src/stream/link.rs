@@ -201,6 +201,30 @@ impl Link {
         }
         let mut events = std::mem::take(&mut self.events);
         let polled = self.endpoint.poll(&mut events);
+        self.take_in(polled, events);
+    }
+
+    /// As `crank`, for a caller that looks again and again: see [`Endpoint::look`], also for
+    /// `told`. Returns whether there was anything; not where the device is not looked at.
+    pub fn look(&mut self, told: bool) -> Result<bool> {
+        if matches!(self.phase, Phase::Dead(_)) {
+            return Ok(true);
+        }
+        let mut events = std::mem::take(&mut self.events);
+        match self.endpoint.look(told, &mut events) {
+            Err(Error::Misuse(why)) => Err(Error::Misuse(why)),
+            Ok(()) if events.is_empty() => {
+                self.events = events;
+                Ok(false)
+            }
+            polled => {
+                self.take_in(polled, events);
+                Ok(true)
+            }
+        }
+    }
+
+    fn take_in(&mut self, polled: Result<()>, mut events: Vec<Event>) {
         self.starved = false;
         let handled = self.on_events(&mut events);
         self.events = events;

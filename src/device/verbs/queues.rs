@@ -42,6 +42,15 @@ pub(super) struct Told {
     pub(super) flushed: bool,
 }
 
+/// What whoever turns the crank does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gaze {
+    /// It sleeps on the descriptor.
+    Asleep,
+    /// It looks again. `told`: the descriptor was readable.
+    Awake { told: bool },
+}
+
 enum Entry {
     /// The slot, unless the device copied it.
     Send(#[allow(dead_code)] Option<Posted>),
@@ -291,10 +300,17 @@ impl Queues {
         Ok(())
     }
 
-    /// Take in all completions. `wants_sends`: the descriptor must tell of the
-    /// next finished send too; it always tells of the next receive.
-    pub(super) fn poll(&mut self, told: &mut Told, wants_sends: bool) -> Result<()> {
-        self.completions.take_events();
+    /// Take in all completions. `wants_sends`: the descriptor of who falls asleep must tell
+    /// of the next finished send too; it always tells of the next receive.
+    pub(super) fn poll(&mut self, told: &mut Told, gaze: Gaze, wants_sends: bool) -> Result<()> {
+        if gaze != (Gaze::Awake { told: false }) {
+            self.completions.take_events();
+        }
+        if gaze != Gaze::Asleep {
+            self.poll_recvs(told)?;
+            self.poll_sends(told)?;
+            return self.start_waiting();
+        }
         until_armed(
             self,
             |q| q.poll_recvs(told).and_then(|()| q.poll_sends(told)),
@@ -304,10 +320,14 @@ impl Queues {
                 Ok(recv || send)
             },
         )?;
-        if !self.waiting.is_empty() {
-            self.start_reads()?;
+        self.start_waiting()
+    }
+
+    fn start_waiting(&mut self) -> Result<()> {
+        match self.waiting.is_empty() {
+            true => Ok(()),
+            false => self.start_reads(),
         }
-        Ok(())
     }
 
     /// Take in finished sends alone; `arm` to be woken by the next.

@@ -13,6 +13,7 @@
 mod auto;
 mod basic;
 mod failure;
+mod looks;
 mod pair;
 mod resources;
 mod rping;
@@ -29,6 +30,7 @@ const TESTS: &[(&str, Test)] = &[
     ("sizes", basic::sizes),
     ("stream", basic::stream),
     ("window", basic::window),
+    ("looked_at", looks::looked_at),
     ("read", basic::read),
     ("hidden", basic::hidden),
     ("part", basic::part),

@@ -16,7 +16,7 @@ on_both='python/(patterns/|security/(curve|plain_zap|null_zap)|big/(sizes|both_w
 '|linger/(under_pressure|read_after_exit|one_shots|reply|publisher|both_close|one_large)'\
 '|monitor/(life|server_killed|nobody|unbind)|flow/(stalled_both|connect_before|fan_in))'\
 '|stress/(leaks/connects|peers/connect_at_once)|perf/tools/'
-on_rxe='python/(rendezvous/(read_|small_|a_sender_that_leaves)|pool/(one_|peers_|a_|at_|what_is_kept)|endpoints/(forms|malformed|not_local|source|given_back)|identity/fork|monitor/|security/|flow/proxied)'\
+on_rxe='python/(busy_poll/each_setting|rendezvous/(read_|small_|a_sender_that_leaves)|pool/(one_|peers_|a_|at_|what_is_kept)|endpoints/(forms|malformed|not_local|source|given_back)|identity/fork|monitor/|security/|flow/proxied)'\
 '|stress/peers/(stop_and_continue|server_restarts|kill_and_terminate)'
 
 list_rxe() {

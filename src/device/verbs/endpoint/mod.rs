@@ -18,7 +18,7 @@ use super::explain::Between;
 use super::mailbox::Mailbox;
 use super::mr::{Region, Target, Use};
 use super::qp::Attributes;
-use super::queues::{Queues, Told};
+use super::queues::{Gaze, Queues, Told};
 use crate::device::region::Free;
 use crate::device::silence::Silence;
 use crate::device::{self, Caps, Event, Kind, Options, Ready, Remote, PRIVATE_DATA_MAX};
@@ -66,6 +66,8 @@ pub struct Endpoint {
     oldest: Option<(u32, Instant)>,
     silence: Silence,
     flushed_since: Option<Instant>,
+    /// How it was turned last.
+    gaze: Gaze,
 }
 
 impl Endpoint {
@@ -131,6 +133,7 @@ impl Endpoint {
             oldest: None,
             silence: Silence::default(),
             flushed_since: None,
+            gaze: Gaze::Asleep,
         }
     }
 
@@ -322,6 +325,14 @@ impl device::Endpoint for Endpoint {
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         self.alive()?;
+        self.gaze = Gaze::Asleep;
+        let turned = self.turn(events);
+        self.mortal(turned)
+    }
+
+    fn look(&mut self, told: bool, events: &mut Vec<Event>) -> Result<()> {
+        self.alive()?;
+        self.gaze = Gaze::Awake { told };
         let turned = self.turn(events);
         self.mortal(turned)
     }

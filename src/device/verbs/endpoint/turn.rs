@@ -11,7 +11,7 @@ use crate::device::verbs::diag;
 use crate::device::verbs::explain::{self, Between};
 use crate::device::verbs::mailbox::News;
 use crate::device::verbs::memlock;
-use crate::device::verbs::queues::Queues;
+use crate::device::verbs::queues::{Gaze, Queues};
 use crate::device::{Event, PrivateData};
 use crate::error::{Error, Result};
 
@@ -94,7 +94,7 @@ impl Endpoint {
         let Some(queues) = &mut self.queues else {
             return Ok(());
         };
-        let polled = queues.poll(&mut self.told, wants_sends);
+        let polled = queues.poll(&mut self.told, self.gaze, wants_sends);
         let mut told = std::mem::take(&mut self.told);
         self.blocked = false;
         if !told.received.is_empty() {
@@ -152,7 +152,7 @@ impl Endpoint {
 
     /// Look for finished sends outside of `poll`. What else shows is `poll`'s to tell.
     pub(super) fn reap(&mut self) -> Result<()> {
-        let arm = self.wants_sends();
+        let arm = self.gaze == Gaze::Asleep && self.wants_sends();
         let Some(queues) = &mut self.queues else {
             return Ok(());
         };
