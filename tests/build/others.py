@@ -18,18 +18,6 @@ def edits():
     builds.run(os.path.join(ROOT, "tests", "glue", "edits"), source)
 
 
-@test(bound=120)
-def busy_poll():
-    """How threads wait, on a clock that the test turns."""
-    source = os.path.join(builds.variable("ZMQ_RDMA_BUILD"), "libzmq", "src")
-    with builds.scratch() as scratch:
-        program = os.path.join(scratch, "busy_poll")
-        flags = ("-std=c++11", "-g", "-Wall", "-Wextra", "-Werror", f"-I{source}", "-o", program)
-        files = (os.path.join(ROOT, "tests", "glue", "busy_poll.cpp"), os.path.join(source, "busy_poll.cpp"))
-        builds.run(builds.tool("c++", "g++"), *flags, *files)
-        assert builds.run(program).endswith("ok\n")
-
-
 @test(bound=1500)
 def v4_3_4():
     """libzmq 4.3.4, from its crate."""
