@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::guard::door;
-use super::ops::put;
+use super::out::put;
 use super::types::Body;
 use crate::stream::pool;
 

@@ -13,6 +13,7 @@ use super::env;
 use super::guard::door;
 use super::handle::Handle;
 use super::log::{self, Level};
+use super::out::{put, put_text};
 use super::report::{self, Live};
 use super::stats::Messages;
 use super::types::*;
@@ -74,27 +75,6 @@ const MOST_READ: usize = i32::MAX as usize;
 
 fn code(result: Result<()>) -> i32 {
     result.map_or_else(|error| errno::of(&error), |()| 0)
-}
-
-/// Write a value through a pointer of C's.
-pub(super) fn put<T>(to: *mut T, value: T) -> i32 {
-    if to.is_null() {
-        return -libc::EFAULT;
-    }
-    // SAFETY: not null; the header asks for a valid pointer of this type.
-    unsafe { to.write(value) };
-    0
-}
-
-/// Write a text to the `size` bytes at `to`, cut if need be, with its NUL.
-fn put_text(to: *mut c_char, size: usize, text: &str) -> i32 {
-    if to.is_null() || size == 0 {
-        return -libc::EFAULT;
-    }
-    let len = text.len().min(size - 1);
-    // SAFETY: `to` has `size` bytes as the header asks, and len < size.
-    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, len) };
-    put(to.wrapping_add(len), 0)
 }
 
 fn address(from: *const Addr) -> std::result::Result<Option<std::net::SocketAddr>, i32> {
