@@ -250,11 +250,18 @@ def floods():
 
 @test()
 def does_not_let_go():
-    """Peers that never answer FIN hold up the end of the server's context for its linger and no longer."""
+    """Peers that never answer FIN, or do not even read what comes before it, hold up the end of the server's
+    context for its linger and no longer."""
     if zt.SCHEME == "tcp":
         return
     arena = Arena()
     held = [Raw(arena.endpoint, grant=4).greet() for _ in range(20)]
+    for _ in range(10):
+        deaf = Raw(arena.endpoint, grant=4000, small_buffer=True).greet()
+        deaf.send(DATA, message(b"flood", b"2000"))
+        held.append(deaf)
+    # It has seen to those.
+    arena.goes_on()
     held[0].send(DATA, message(b"end"), grant=16)
     assert arena.peer.hear() == "ended"
     arena.good.kill()
