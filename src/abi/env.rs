@@ -105,7 +105,7 @@ pub const BUSY_POLL: Variable = Variable {
 /// ZMQ_RDMA_RENDEZVOUS.
 pub const RENDEZVOUS: Variable = Variable {
     name: "ZMQ_RDMA_RENDEZVOUS",
-    choices: &["off", "auto"],
+    choices: &["auto", "off"],
     aliases: &[("0", "off")],
     numbers: Some((1, i32::MAX)),
     option: None,

@@ -67,7 +67,7 @@ pub fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
     Ok(Wish {
         choice,
         sizes: Sizes::new(choice, device)
-            .with_rendezvous(env::rendezvous().map_err(told)?)
+            .with_rendezvous(env::rendezvous().map_err(told)?.over(choice))
             .with_pool(choice, env::pool().map_err(told)?),
         ipv6: options.ipv6 != 0,
     })

@@ -32,6 +32,16 @@ pub enum Rendezvous {
     From(usize),
 }
 
+impl Rendezvous {
+    /// The same, and off where it would leave all to the device and none that may serve has use for it.
+    pub fn over(self, choice: Choice) -> Rendezvous {
+        match self {
+            Rendezvous::Auto if device::reads_pay_from(choice).is_none() => Rendezvous::Off,
+            other => other,
+        }
+    }
+}
+
 /// How one side of a link is opened: what the device needs, and what the peer is told.
 #[derive(Debug, Clone)]
 pub struct Sizes {
@@ -119,6 +129,16 @@ mod tests {
         assert_eq!((s.device.slot_size, s.device.recv_depth), (8200, 128));
         assert_eq!((s.offer.slot_payload, s.offer.grant), (8192, 4));
         assert_eq!(s.device.send_depth, 132);
+    }
+
+    #[test]
+    fn auto_asks_nothing_of_a_peer_where_no_device_reads() {
+        let auto = |choice| sizes(None, None).with_rendezvous(Rendezvous::Auto.over(choice));
+        assert_eq!(auto(Choice::Soft).offer.features, 0);
+        let told = Rendezvous::From(1).over(Choice::Soft);
+        assert_eq!(told, Rendezvous::From(1));
+        let pooled = auto(Choice::Soft).with_pool(Choice::Soft, 1 << 20);
+        assert!(pooled.pool.is_none());
     }
 
     #[test]
