@@ -2,7 +2,8 @@
 //! The work queues of one connection as its endpoint keeps book of them: which
 //! slot is posted where, and what a completion sets free.
 //!
-//! Completions of a queue come in the order of its work requests. A work
+//! Completions of a queue come in the order of its work requests, save those of READs
+//! over siw, which tells of later SENDs first. A work
 //! request's id is the connection's generation and a sequence number, so that a
 //! completion that is not of a request under way is recognised and dropped.
 
@@ -51,11 +52,10 @@ pub(super) enum Gaze {
     Awake { told: bool },
 }
 
-enum Entry {
-    /// The slot, unless the device copied it.
-    Send(#[allow(dead_code)] Option<Posted>),
-    Read(u64, Target),
-}
+/// A SEND under way: its sequence number, and the slot, unless the device copied it.
+type Send = (u32, Option<Posted>);
+/// A READ likewise; its token, and where its bytes go.
+type Read<T = Target> = (u32, u64, T);
 
 struct WaitingRead {
     target: Target,
@@ -74,13 +74,11 @@ pub(super) struct Queues {
     completions: Completions,
     insurance: Insurance,
     recvs: VecDeque<(u32, Posted)>,
-    sends: VecDeque<(u32, Entry)>,
-    /// Not yet handed to the device: the latest of `sends`.
+    sends: VecDeque<Send>,
+    reads: VecDeque<Read>,
+    /// Not yet handed to the device: the latest of `sends` and `reads`.
     held: Vec<Work>,
     waiting: VecDeque<WaitingRead>,
-    /// SENDs posted and not told complete; READs likewise.
-    sends_out: u16,
-    reads_out: u16,
     generation: u32,
     next_recv: u32,
     next_send: u32,
@@ -108,10 +106,9 @@ impl Queues {
             insurance: Insurance::default(),
             recvs: VecDeque::new(),
             sends: VecDeque::new(),
+            reads: VecDeque::new(),
             held: Vec::new(),
             waiting: VecDeque::new(),
-            sends_out: 0,
-            reads_out: 0,
             generation: GENERATION.fetch_add(1, Ordering::Relaxed),
             next_recv: 0,
             next_send: 0,
@@ -134,12 +131,12 @@ impl Queues {
 
     /// SENDs posted and not told complete.
     pub(super) fn sends_out(&self) -> u16 {
-        self.sends_out
+        self.sends.len() as u16
     }
 
     /// READs posted and not told complete.
     pub(super) fn reads_out(&self) -> u16 {
-        self.reads_out
+        self.reads.len() as u16
     }
 
     /// Receives posted and not filled.
@@ -149,13 +146,18 @@ impl Queues {
 
     /// The sequence number of the oldest send under way.
     pub(super) fn oldest(&self) -> Option<u32> {
-        self.sends.front().map(|(seq, _)| *seq)
+        let send = self.sends.front().map(|(seq, _)| *seq);
+        let read = self.reads.front().map(|(seq, ..)| *seq);
+        match (send, read) {
+            (Some(send), Some(read)) if is_before(read, send) => Some(read),
+            (send, read) => send.or(read),
+        }
     }
 
     /// A SEND may be posted now; if not, the end of one under way will tell.
     pub(super) fn has_room(&self) -> bool {
-        self.sends_out < self.send_depth
-            && (self.sends_out < LEAN_SENDS || budget().is_ample(self.send_slab.spare()))
+        self.sends_out() < self.send_depth
+            && (self.sends_out() < LEAN_SENDS || budget().is_ample(self.send_slab.spare()))
     }
 
     /// Fewer receives are posted than the connection may have whatever others hold.
@@ -213,7 +215,7 @@ impl Queues {
 
     /// Put a SEND in the queue; held until `flush`, or until a batch is full.
     pub(super) fn post_send(&mut self, slot: Free, len: usize) -> Result<()> {
-        if self.sends_out >= self.send_depth {
+        if self.sends_out() >= self.send_depth {
             return Err(Error::Misuse("more sends than the queue holds"));
         }
         let slot = slot.post();
@@ -223,8 +225,8 @@ impl Queues {
             kind: Kind::Send,
             signaled: len >= self.signaled_from,
         };
-        self.sends_out += 1;
-        self.hold(work, Entry::Send(Some(slot)))
+        self.sends.push_back((self.next_send, Some(slot)));
+        self.hold(work)
     }
 
     /// READ into registered memory.
@@ -250,7 +252,7 @@ impl Queues {
     }
 
     fn start_reads(&mut self) -> Result<()> {
-        while self.reads_out < READS {
+        while self.reads_out() < READS {
             let Some(read) = self.waiting.pop_front() else {
                 break;
             };
@@ -263,14 +265,14 @@ impl Queues {
                 },
                 signaled: true,
             };
-            self.reads_out += 1;
-            self.hold(work, Entry::Read(read.token, read.target))?;
+            self.reads
+                .push_back((self.next_send, read.token, read.target));
+            self.hold(work)?;
         }
         self.flush()
     }
 
-    fn hold(&mut self, work: Work, entry: Entry) -> Result<()> {
-        self.sends.push_back((self.next_send, entry));
+    fn hold(&mut self, work: Work) -> Result<()> {
         self.next_send = self.next_send.wrapping_add(1);
         self.held.push(work);
         if self.held.len() == BATCH {
@@ -288,12 +290,11 @@ impl Queues {
         last.signaled = true;
         self.qp.post_sends(&self.held)?;
         // What the device copied is free already.
-        let first = self.sends.len() - self.held.len();
-        for (work, (_, entry)) in self.held.iter().zip(self.sends.range_mut(first..)) {
-            if let Entry::Send(slot) = entry {
-                if self.qp.takes_inline(work.piece.len as usize) {
-                    *slot = None;
-                }
+        let held = self.held.iter().rev();
+        let held = held.filter(|work| matches!(work.kind, Kind::Send));
+        for (work, (_, slot)) in held.zip(self.sends.iter_mut().rev()) {
+            if self.qp.takes_inline(work.piece.len as usize) {
+                *slot = None;
             }
         }
         self.held.clear();
@@ -316,7 +317,7 @@ impl Queues {
             |q| q.poll_recvs(told).and_then(|()| q.poll_sends(told)),
             |q| {
                 let recv = q.completions.recv.arm()?;
-                let send = (wants_sends || q.reads_out > 0) && q.completions.send.arm()?;
+                let send = (wants_sends || q.reads_out() > 0) && q.completions.send.arm()?;
                 Ok(recv || send)
             },
         )?;
@@ -386,38 +387,13 @@ impl Queues {
         let Queues {
             completions,
             sends,
+            reads,
             generation,
-            sends_out,
-            reads_out,
             ..
         } = self;
         completions.send.poll(|done| {
-            let Some(count) = position(sends, *generation, &done) else {
+            if !settle(sends, reads, *generation, &done, told) {
                 STALE.fetch_add(1, Ordering::Relaxed);
-                return;
-            };
-            let failed = match done.outcome {
-                Outcome::Bytes(_) => false,
-                Outcome::Failed { status, vendor } => {
-                    told.fail(status, vendor);
-                    true
-                }
-            };
-            // Those before it had no completion of their own: they went well.
-            for (at, (_, entry)) in sends.drain(..=count).enumerate() {
-                let failed = failed && at == count;
-                match entry {
-                    Entry::Send(_) => {
-                        *sends_out -= 1;
-                        told.sent += u16::from(!failed);
-                    }
-                    Entry::Read(token, _) => {
-                        *reads_out -= 1;
-                        if !failed {
-                            told.reads.push(token);
-                        }
-                    }
-                }
             }
         })?;
         Ok(())
@@ -427,15 +403,12 @@ impl Queues {
     /// their registrations go. Only good for dropping afterwards.
     pub(super) fn quiesce(&mut self) {
         self.waiting.clear();
-        if self.reads_out > 0 {
+        if !self.reads.is_empty() {
             // A queue pair that is in error already says so; all the same to us.
             let _ = self.qp.fail();
             // Deregistered here, while their memory is still vouched for.
-            for (seq, entry) in std::mem::take(&mut self.sends) {
-                match entry {
-                    Entry::Send(_) => self.sends.push_back((seq, entry)),
-                    Entry::Read(_, target) => target.revoke(self.device.context()),
-                }
+            for (_, _, target) in self.reads.drain(..) {
+                target.revoke(self.device.context());
             }
         }
     }
@@ -474,12 +447,48 @@ fn id(generation: u32, seq: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(seq)
 }
 
-/// Where in the queue a completion's request is.
-fn position(sends: &VecDeque<(u32, Entry)>, generation: u32, done: &Done) -> Option<usize> {
-    let (first, _) = sends.front()?;
+/// What a completion ends; `false`: it is of nothing under way.
+fn settle<T>(
+    sends: &mut VecDeque<Send>,
+    reads: &mut VecDeque<Read<T>>,
+    generation: u32,
+    done: &Done,
+    told: &mut Told,
+) -> bool {
     let seq = done.wr_id as u32;
-    let at = seq.wrapping_sub(*first) as usize;
-    (done.wr_id == id(generation, seq) && at < sends.len()).then_some(at)
+    let read = reads.iter().position(|(read, ..)| *read == seq);
+    let send = sends.iter().position(|(send, _)| *send == seq);
+    if done.wr_id != id(generation, seq) || (read.is_none() && send.is_none()) {
+        return false;
+    }
+    let failed = match done.outcome {
+        Outcome::Bytes(_) => false,
+        Outcome::Failed { status, vendor } => {
+            told.fail(status, vendor);
+            true
+        }
+    };
+    // SENDs before it may have had no completion of their own: they went well. READs
+    // have one always, and over siw that may come after those of later SENDs.
+    while sends.front().is_some_and(|(send, _)| is_before(*send, seq)) {
+        sends.pop_front();
+        told.sent += 1;
+    }
+    if send.is_some() {
+        sends.pop_front();
+        told.sent += u16::from(!failed);
+    }
+    if let Some((_, token, _)) = read.and_then(|read| reads.remove(read)) {
+        if !failed {
+            told.reads.push(token);
+        }
+    }
+    true
+}
+
+/// Whether a request was posted before another one.
+fn is_before(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
 }
 
 /// A cap that is met is no error here: `None`.

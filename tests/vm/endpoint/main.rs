@@ -15,6 +15,7 @@ mod basic;
 mod failure;
 mod looks;
 mod pair;
+mod reads;
 mod resources;
 mod rping;
 
@@ -32,6 +33,7 @@ const TESTS: &[(&str, Test)] = &[
     ("window", basic::window),
     ("looked_at", looks::looked_at),
     ("read", basic::read),
+    ("read_among_sends", reads::read_among_sends),
     ("hidden", basic::hidden),
     ("part", basic::part),
     ("dropped", basic::dropped),

@@ -65,6 +65,7 @@ test_rxe_in_use() { on_rxe in_use; }
 test_rxe_sizes() { on_rxe sizes; }
 test_rxe_stream() { on_rxe stream; }
 test_rxe_window() { on_rxe window; }
+test_rxe_read_among_sends() { on_rxe read_among_sends; }
 test_rxe_looked_at() { on_rxe looked_at; }
 test_rxe_read() { on_rxe read; }
 test_rxe_hidden() { on_rxe hidden; }
@@ -92,6 +93,7 @@ test_siw_in_use() { on_siw in_use; }
 test_siw_sizes() { on_siw sizes; }
 test_siw_stream() { on_siw stream; }
 test_siw_window() { on_siw window; }
+test_siw_read_among_sends() { on_siw read_among_sends; }
 test_siw_looked_at() { on_siw looked_at; }
 test_siw_read() { on_siw read; }
 test_siw_hidden() { on_siw hidden; }

@@ -212,16 +212,15 @@ impl device::Endpoint for Endpoint {
 
     fn caps(&self) -> Caps {
         let context = self.queues.as_ref().map(|queues| queues.device().context());
-        // Over siw of Linux 6.1 what was READ into foreign memory has been seen to differ.
-        let trusted = context.filter(|context| context.transport() == Transport::Ib);
+        let measured = context.filter(|context| context.transport() == Transport::Ib);
         Caps {
             slot_size: self.options.slot_size,
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
             detects_idle_death: false,
-            reads: trusted.is_some_and(|context| context.may_pin_foreign_pages()),
-            reads_pay_from: trusted.map(|_| READS_PAY_FROM),
-            may_lend: trusted.is_some(),
+            reads: context.is_some_and(|context| context.may_pin_foreign_pages()),
+            reads_pay_from: measured.map(|_| READS_PAY_FROM),
+            may_lend: context.is_some(),
             gathers: false,
         }
     }

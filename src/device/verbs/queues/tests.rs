@@ -3,18 +3,107 @@
 
 use super::*;
 
+const GENERATION: u32 = 3;
+
+fn done(generation: u32, seq: u32, outcome: Outcome) -> Done {
+    Done {
+        wr_id: id(generation, seq),
+        outcome,
+    }
+}
+
+/// SENDs and READs under way, by their sequence numbers.
+struct Books {
+    sends: VecDeque<Send>,
+    reads: VecDeque<Read<()>>,
+    told: Told,
+}
+
+impl Books {
+    fn new(sends: &[u32], reads: &[u32]) -> Books {
+        Books {
+            sends: sends.iter().map(|seq| (*seq, None)).collect(),
+            reads: reads
+                .iter()
+                .map(|seq| (*seq, 100 + u64::from(*seq), ()))
+                .collect(),
+            told: Told::default(),
+        }
+    }
+
+    fn settle(&mut self, done: &Done) -> bool {
+        settle(
+            &mut self.sends,
+            &mut self.reads,
+            GENERATION,
+            done,
+            &mut self.told,
+        )
+    }
+
+    fn well(&mut self, seq: u32) -> bool {
+        self.settle(&done(GENERATION, seq, Outcome::Bytes(0)))
+    }
+
+    /// SENDs told of, SENDs left, READs told of, READs left.
+    fn now(&self) -> (u16, usize, Vec<u64>, usize) {
+        let told = &self.told;
+        (
+            told.sent,
+            self.sends.len(),
+            told.reads.clone(),
+            self.reads.len(),
+        )
+    }
+}
+
 /// A completion that is of no request under way: of another connection, told
 /// twice, or from the future.
 #[test]
-fn row_25_a_completion_of_nothing_under_way_finds_no_request() {
-    let sends: VecDeque<_> = (7..10).map(|seq| (seq, Entry::Send(None))).collect();
-    let done = |generation, seq| Done {
-        wr_id: id(generation, seq),
-        outcome: Outcome::Bytes(0),
-    };
-    assert_eq!(position(&sends, 3, &done(3, 8)), Some(1));
+fn row_25_a_completion_of_nothing_under_way_ends_no_request() {
+    let mut books = Books::new(&[7, 9], &[8]);
     for (generation, seq) in [(2, 8), (4, 8), (3, 6), (3, 10), (3, 0), (0, u32::MAX)] {
-        assert_eq!(position(&sends, 3, &done(generation, seq)), None);
+        assert!(!books.settle(&done(generation, seq, Outcome::Bytes(0))));
     }
-    assert_eq!(position(&VecDeque::new(), 3, &done(3, 8)), None);
+    assert_eq!(books.now(), (0, 2, vec![], 1));
+    assert!(books.well(7) && !books.well(7));
+    assert!(books.well(8) && !books.well(8));
+    assert_eq!(books.now(), (1, 1, vec![108], 0));
+    assert!(!Books::new(&[], &[]).well(8));
+}
+
+#[test]
+fn a_send_tells_of_the_sends_before_it_and_of_no_read() {
+    // siw tells of SENDs that went out after a READ was asked for, before its bytes are there.
+    let mut books = Books::new(&[1, 3, 4, 6], &[2, 5]);
+    assert!(books.well(4));
+    assert_eq!(books.now(), (3, 1, vec![], 2));
+    assert!(books.well(6));
+    assert_eq!(books.now(), (4, 0, vec![], 2));
+    assert!(books.well(2) && books.well(5));
+    assert_eq!(books.now(), (4, 0, vec![102, 105], 0));
+}
+
+#[test]
+fn a_read_tells_of_the_sends_before_it() {
+    let mut books = Books::new(&[u32::MAX, 1], &[0]);
+    assert!(books.well(0));
+    assert_eq!(books.now(), (1, 1, vec![100], 0));
+}
+
+#[test]
+fn what_fails_is_not_told_as_done() {
+    let failed = |seq| {
+        let outcome = Outcome::Failed {
+            status: 12,
+            vendor: 0,
+        };
+        done(GENERATION, seq, outcome)
+    };
+    let mut books = Books::new(&[1, 2], &[3]);
+    assert!(books.settle(&failed(2)));
+    assert_eq!(books.now(), (1, 0, vec![], 1));
+    assert!(books.settle(&failed(3)));
+    assert_eq!(books.now(), (1, 0, vec![], 0));
+    assert_eq!(books.told.failure, Some((12, 0)));
 }
