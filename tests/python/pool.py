@@ -7,6 +7,7 @@ import copy
 import ctypes
 import hashlib
 import os
+import signal
 import threading
 
 import zmq
@@ -280,10 +281,13 @@ def at_its_cap_malloc_stands_in():
     most = 0
     with context() as ctx:
         push = sock(ctx, zmq.PUSH)
+        # Nothing goes before all of them are there.
+        peer.stop()
         push.connect(endpoint)
         for n in range(20):
             push.send(blob(n, MIB))
             most = max(most, pool().bytes)
+        os.kill(peer.pid, signal.SIGCONT)
         assert most == 3 * MIB and pool().refused > 0, (most, books())
         peer.tell()
         got, there = peer.result()

@@ -12,11 +12,11 @@ not_here='perf/(bench|instructions)/|identity/(loaded|has)$|monitor/handshake_in
 
 # Of them those that a usual run takes: on RoCE, and (with the code above the device proved
 # there) on iWARP. LAB_ALL is set: all.
-on_both='python/(patterns/|security/(curve|plain_zap|null_zap)|big/(sizes|both_ways)|metadata/'\
+on_both='python/(patterns/|rendezvous/read_|security/(curve|plain_zap|null_zap)|big/(sizes|both_ways)|metadata/'\
 '|linger/(under_pressure|read_after_exit|one_shots|reply|publisher|both_close|one_large)'\
 '|monitor/(life|server_killed|nobody|unbind)|flow/(stalled_both|connect_before|fan_in))'\
 '|stress/(leaks/connects|peers/connect_at_once)|perf/tools/'
-on_rxe='python/(busy_poll/each_setting|rendezvous/(read_|small_|a_sender_that_leaves)|pool/(one_|peers_|a_|at_|what_is_kept)|endpoints/(forms|malformed|not_local|source|given_back)|identity/fork|monitor/|security/|flow/proxied)'\
+on_rxe='python/(busy_poll/each_setting|rendezvous/(small_|a_sender_that_leaves)|pool/(one_|peers_|a_|at_|what_is_kept)|endpoints/(forms|malformed|not_local|source|given_back)|identity/fork|monitor/|security/|flow/proxied)'\
 '|stress/peers/(stop_and_continue|server_restarts|kill_and_terminate)'
 
 list_rxe() {
