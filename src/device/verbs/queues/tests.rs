@@ -60,7 +60,7 @@ impl Books {
 /// A completion that is of no request under way: of another connection, told
 /// twice, or from the future.
 #[test]
-fn row_25_a_completion_of_nothing_under_way_ends_no_request() {
+fn row_25_a_completion_of_nothing_under_way_finds_no_request() {
     let mut books = Books::new(&[7, 9], &[8]);
     for (generation, seq) in [(2, 8), (4, 8), (3, 6), (3, 10), (3, 0), (0, u32::MAX)] {
         assert!(!books.settle(&done(generation, seq, Outcome::Bytes(0))));
