@@ -18,6 +18,7 @@ const uint64_t displaced = 20;
 
 zmq::busy_poll_t::busy_poll_t (int cap_us_) :
     _hot_count (0),
+    _turn (0),
     _cap (cap_us_),
     _limit (never),
     _users (0),
@@ -65,10 +66,13 @@ void zmq::busy_poll_t::cool (i_busy_polled *who_)
 
 bool zmq::busy_poll_t::look ()
 {
-    //  What one of them finds may make any of them leave.
-    for (int i = 0; i < _hot_count; i++)
-        if (_hot[i]->look ())
+    //  What one of them finds may make any of them leave. The next look begins
+    //  behind it, so that one that always has something keeps nobody waiting.
+    for (int looks = _hot_count; looks > 0 && _hot_count > 0; looks--) {
+        _turn = (_turn + 1) % _hot_count;
+        if (_hot[_turn]->look ())
             return true;
+    }
     return false;
 }
 

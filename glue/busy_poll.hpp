@@ -91,6 +91,9 @@ class busy_poll_t
     i_busy_polled *_hot[most_hot];
     int _hot_count;
 
+    //  Whom it looked at last.
+    int _turn;
+
     const int _cap;
     int _limit;
     int _users;

@@ -186,6 +186,19 @@ static void who_is_looked_at ()
     CHECK (!poll.look () && !poll.rest ());
     CHECK (one.looks + other.looks == looks && one.rests == 1);
 
+    //  One that always has something does not keep the other waiting.
+    one.goes = false;
+    one.heat ();
+    other.heat ();
+    const int before[] = {one.looks, other.looks};
+    for (int i = 0; i < 100; i++) {
+        one.news = other.news = true;
+        CHECK (poll.look ());
+    }
+    CHECK (one.looks - before[0] == 50 && other.looks - before[1] == 50);
+    one.news = other.news = false;
+    CHECK (!poll.rest ());
+
     //  No more than a few.
     link_t *crowd[100];
     int hot = 0;
