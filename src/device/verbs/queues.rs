@@ -53,9 +53,9 @@ pub(super) enum Gaze {
 }
 
 /// A SEND under way: its sequence number, and the slot, unless the device copied it.
-type Send = (u32, Option<Posted>);
+type SendOut = (u32, Option<Posted>);
 /// A READ likewise; its token, and where its bytes go.
-type Read<T = Target> = (u32, u64, T);
+type ReadOut<T = Target> = (u32, u64, T);
 
 struct WaitingRead {
     target: Target,
@@ -74,8 +74,8 @@ pub(super) struct Queues {
     completions: Completions,
     insurance: Insurance,
     recvs: VecDeque<(u32, Posted)>,
-    sends: VecDeque<Send>,
-    reads: VecDeque<Read>,
+    sends: VecDeque<SendOut>,
+    reads: VecDeque<ReadOut>,
     /// Not yet handed to the device: the latest of `sends` and `reads`.
     held: Vec<Work>,
     waiting: VecDeque<WaitingRead>,
@@ -449,8 +449,8 @@ fn id(generation: u32, seq: u32) -> u64 {
 
 /// What a completion ends; `false`: it is of nothing under way.
 fn settle<T>(
-    sends: &mut VecDeque<Send>,
-    reads: &mut VecDeque<Read<T>>,
+    sends: &mut VecDeque<SendOut>,
+    reads: &mut VecDeque<ReadOut<T>>,
     generation: u32,
     done: &Done,
     told: &mut Told,

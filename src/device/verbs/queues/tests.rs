@@ -14,8 +14,8 @@ fn done(generation: u32, seq: u32, outcome: Outcome) -> Done {
 
 /// SENDs and READs under way, by their sequence numbers.
 struct Books {
-    sends: VecDeque<Send>,
-    reads: VecDeque<Read<()>>,
+    sends: VecDeque<SendOut>,
+    reads: VecDeque<ReadOut<()>>,
     told: Told,
 }
 
