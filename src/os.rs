@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use libc::{c_int, socklen_t};
 
@@ -45,7 +45,7 @@ pub fn generation() -> u32 {
 /// State of the process. A forked child begins with a fresh one: a lock in the
 /// parent's may be held by a thread that the child does not have.
 pub struct PerProcess<T> {
-    current: AtomicPtr<(u32, T)>,
+    current: AtomicPtr<(u32, OnceLock<T>)>,
 }
 
 impl<T: Default + Send + Sync> PerProcess<T> {
@@ -64,10 +64,12 @@ impl<T: Default + Send + Sync> PerProcess<T> {
             // SAFETY: null, or leaked below and never freed.
             if let Some((made, state)) = unsafe { known.as_ref() } {
                 if *made == now {
-                    return state;
+                    // Not before it is in place: of two threads that come first only one makes
+                    // it, for what is made may last, and nobody could drop it.
+                    return state.get_or_init(T::default);
                 }
             }
-            let fresh = Box::into_raw(Box::new((now, T::default())));
+            let fresh = Box::into_raw(Box::new((now, OnceLock::new())));
             let swap = (Ordering::AcqRel, Ordering::Acquire);
             match self.current.compare_exchange(known, fresh, swap.0, swap.1) {
                 Ok(_) => known = fresh,
@@ -184,4 +186,40 @@ pub fn wait_for(fd: RawFd, events: libc::c_short, time: std::time::Duration) -> 
     let ms = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: one pollfd, valid for reads and writes.
     unsafe { libc::poll(&mut poll, 1, ms) > 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn of_threads_that_come_first_one_makes_the_state() {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        struct Counted;
+        impl Default for Counted {
+            fn default() -> Self {
+                MADE.fetch_add(1, Ordering::Relaxed);
+                // Room for the others to come in between.
+                std::thread::yield_now();
+                Counted
+            }
+        }
+        const ROUNDS: usize = 100;
+        for _ in 0..ROUNDS {
+            let state: &'static PerProcess<Counted> = Box::leak(Box::default());
+            let start = Barrier::new(4);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        state.get();
+                    });
+                }
+            });
+        }
+        assert_eq!(MADE.load(Ordering::Relaxed), ROUNDS);
+    }
 }
