@@ -49,7 +49,7 @@ void zmq::busy_poll_t::leave ()
 bool zmq::busy_poll_t::heat (i_busy_polled *who_)
 {
     //  Not every kind of poller looks. One that does has begun to.
-    if (_begun == 0 || _hot_count == most_hot || !is_on () || _limit != always)
+    if (_begun == 0 || _hot_count == most_hot || !is_on () || allowed () == 0)
         return false;
     _hot[_hot_count++] = who_;
     return true;

@@ -58,8 +58,7 @@ class busy_poll_t
     bool is_on () const { return _users > 0 && _limit != never; }
 
     //  Has somebody who needs it looked at from now on; until rest is called,
-    //  or they leave. Returns false if there is no point in it, and where the
-    //  thread may sleep.
+    //  or they leave. Returns false if there is no point in it.
     bool heat (i_busy_polled *who_);
     void cool (i_busy_polled *who_);
 
