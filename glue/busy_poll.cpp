@@ -79,8 +79,13 @@ bool zmq::busy_poll_t::look ()
 bool zmq::busy_poll_t::rest ()
 {
     bool found = false;
-    while (_hot_count > 0)
-        found = _hot[--_hot_count]->rest () || found;
+    while (_hot_count > 0) {
+        //  In the order in which they came, as their descriptors would tell.
+        i_busy_polled *const first = _hot[0];
+        std::copy (_hot + 1, _hot + _hot_count, _hot);
+        _hot_count--;
+        found = first->rest () || found;
+    }
     return found;
 }
 

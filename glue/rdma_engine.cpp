@@ -222,8 +222,15 @@ template <class Base> void zmq::rdma_engine_t<Base>::in_event ()
         return;
     if (hung_up && _input_stopped && !_parked)
         park ();
-    else if (_can_look && _busy && !_parked)
+    else if (_can_look && _busy && !_parked && is_ready ())
         _hot = _io_thread->get_poller ()->busy_poll ().heat (this);
+}
+
+template <class Base> bool zmq::rdma_engine_t<Base>::is_ready () const
+{
+    return !this->_handshaking
+           && (_mechanism == NULL
+               || _mechanism->status () == mechanism_t::ready);
 }
 
 template <class Base> bool zmq::rdma_engine_t<Base>::go_on (int state_)

@@ -89,6 +89,10 @@ class rdma_engine_t ZMQ_FINAL : public Base, public i_busy_polled
     //  The same for a state that the device has just told.
     bool go_on (int state_);
 
+    //  The peers know each other. Before that no link is looked at ahead of
+    //  its turn: whoever connects first is the first to be ready.
+    bool is_ready () const;
+
     //  Sends what there is to send; returns the link's state.
     int push_out ();
 

@@ -73,6 +73,8 @@ pub struct Link {
     events: Vec<Event>,
     /// The device had no send slot; it will tell.
     starved: bool,
+    /// The clock runs: see [`Link::tick`].
+    ticking: bool,
     shut: bool,
     peer_shut: bool,
     disconnected: bool,
@@ -114,6 +116,7 @@ impl Link {
             pool,
             events: Vec::new(),
             starved: false,
+            ticking: false,
             shut: false,
             peer_shut: false,
             disconnected: false,
@@ -513,13 +516,17 @@ impl Link {
         self.tell_gauges();
     }
 
-    /// Time has passed. Returns milliseconds until the next call is due.
+    /// Time has passed; the first call starts the clock. Returns milliseconds until the next
+    /// call is due.
     pub fn tick(&mut self, now: Instant) -> u32 {
         let mut next = TICK_MS;
+        let passed = std::mem::replace(&mut self.ticking, true);
         // What is complete, and nobody was told of, is under way no more.
         self.flush();
         if let Phase::Open(flow) = &mut self.phase {
-            flow.on_tick();
+            if passed {
+                flow.on_tick();
+            }
             let done = self.endpoint.probe(now).and_then(|quiet| {
                 // Whole milliseconds, and none too early.
                 let quiet = u32::try_from(quiet.as_millis() + 1).unwrap_or(TICK_MS);

@@ -335,6 +335,11 @@ fn an_idle_link_pings_on_a_device_that_does_not_notice_death() {
     });
     let (a, b) = (RefCell::new(a), RefCell::new(b));
     settle([&a, &b], true);
+    a.borrow_mut().link.tick(Instant::now());
+    assert!(
+        a.borrow().out.lock().unwrap().sent.is_empty(),
+        "its clock has just started"
+    );
     for _ in 0..1000 {
         a.borrow_mut().link.tick(Instant::now());
         assert_eq!(a.borrow().out.lock().unwrap().sent.len(), 1, "one PING");

@@ -147,6 +147,7 @@ struct link_t : zmq::i_busy_polled
     {
         hot = false;
         rests++;
+        rested = ++rested_so_far;
         return news;
     }
     void heat () { hot = poll.heat (this); }
@@ -154,10 +155,13 @@ struct link_t : zmq::i_busy_polled
     busy_poll_t &poll;
     int looks = 0;
     int rests = 0;
+    int rested = 0;
+    static int rested_so_far;
     bool news = false;
     bool goes = false;
     bool hot = false;
 };
+int link_t::rested_so_far = 0;
 }
 
 static void who_is_looked_at ()
@@ -182,6 +186,8 @@ static void who_is_looked_at ()
     other.news = true;
     const int looks = one.looks + other.looks;
     CHECK (poll.rest () && one.rests == 1 && other.rests == 1);
+    //  Those that came first do so first.
+    CHECK (other.rested < one.rested);
     other.news = false;
     CHECK (!poll.look () && !poll.rest ());
     CHECK (one.looks + other.looks == looks && one.rests == 1);

