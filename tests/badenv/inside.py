@@ -60,11 +60,9 @@ BROKEN = {
 }
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def broken_rules():
     """Each broken rule ends the one link that broke it."""
-    if zt.SCHEME == "tcp":
-        return
     with context() as ctx:
         # ZMTP's own patience shall not be what ends it.
         victim = Victim(ctx, HANDSHAKE_IVL=0)
@@ -87,11 +85,9 @@ def broken_rules():
         assert not alive, f"links that went on: {', '.join(alive)}"
 
 
-@test()
+@test(only="rdma")
 def no_hello():
     """A connection that stands, and whose first frame is not HELLO."""
-    if zt.SCHEME == "tcp":
-        return
     with context() as ctx:
         victim = Victim(ctx)
         for kind, payload in ((DATA, b"x"), (CREDIT, b""), (FIN, bytes(8)), (77, b"")):
@@ -104,11 +100,9 @@ def no_hello():
         victim.end()
 
 
-@test()
+@test(only="rdma")
 def holds_until_hello():
     """The acceptor is silent until HELLO has come, and then speaks in our frames."""
-    if zt.SCHEME == "tcp":
-        return
     with context() as ctx:
         victim = Victim(ctx)
         raw = dial(victim.endpoint)
@@ -130,11 +124,9 @@ def holds_until_hello():
         victim.end()
 
 
-@test(bound=90)
+@test(bound=90, only="rdma")
 def stops_reading():
     """Peers that shake hands and never read again do not hold up the others, nor grow the server."""
-    if zt.SCHEME == "tcp":
-        return
     with context() as ctx:
         victim = Victim(ctx)
         deaf = []

@@ -57,11 +57,9 @@ def address_not_local():
     assert zt.SCHEME == "tcp" or ("198.51.100.7:5555" in said and "this machine" in said), said
 
 
-@test()
+@test(only="rdma")
 def environment():
     """A value that does not exist is EINVAL and a list of those that do; right ones work."""
-    if zt.SCHEME == "tcp":
-        return
     for name, choices in (("ZMQ_RDMA_DEVICE", "auto, verbs"), ("ZMQ_RDMA_LOG", "debug"), ("ZMQ_RDMA_CRC", "off"), ("ZMQ_RDMA_BUSY_POLL", "a number from 1")):
         answer, said = _bind("rdma://127.0.0.1:*", **{name: "junk"})
         assert name in said and choices in said, said
@@ -99,11 +97,9 @@ def poor_server(limit):
             say(message.decode())
 
 
-@test(bound=90)
+@test(bound=90, only="rdma")
 def row_33_out_of_descriptors():
     """A server without descriptors refuses what is too much, tells it, and serves again when it can."""
-    if zt.SCHEME == "tcp":
-        return
     log = os.path.join(os.environ["ZT_LOGS"], "log")
     os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)
     server = Peer(poor_server, 8, stderr=log)

@@ -85,8 +85,6 @@ def _words(reply):
 
 def _meet(manner, pattern, may_stand=False):
     """A client meets such a server; its log must match."""
-    if zt.SCHEME == "tcp":
-        return
     os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)
     log = os.path.join(os.environ["ZT_LOGS"], "client.log")
     peer = Peer(client, fake(manner), env={"ZMQ_RDMA_LOG": "info"}, stderr=log)
@@ -109,87 +107,87 @@ def _meet(manner, pattern, may_stand=False):
 NOT_OURS = r"(?i)(error|warn): .*(protocol|MPA|not|tcp://)"
 
 
-@test()
+@test(only="rdma")
 def another_version():
     """A reply or a reject of a version that we do not speak: the log has both ranges."""
     reject = hello(kind=3, least=7, most=9, reason=1)
     _meet(_answer(reject, CRC | REJECT), r"(?i)version.*\b7\b.*\b9\b|version.*\b9\b")
 
 
-@test()
+@test(only="rdma")
 def wrong_choice():
     """A server that chooses a version nobody offered."""
     _meet(_answer(hello(kind=2, least=9, most=9)), NOT_OURS)
 
 
-@test()
+@test(only="rdma")
 def not_understood():
     """A reject that says our hello was not understood."""
     _meet(_answer(hello(kind=3, reason=2), CRC | REJECT), r"(?i)(error|warn): .*(hello|underst|refused)")
 
 
-@test()
+@test(only="rdma")
 def no_room():
     """A reject for want of room."""
     _meet(_answer(hello(kind=3, reason=3), CRC | REJECT), r"(?i)(error|warn): .*(room|refused)")
 
 
-@test()
+@test(only="rdma")
 def bare_reject():
     """A reject without a word."""
     _meet(_answer(b"", CRC | REJECT), r"(?i)(error|warn): .*(refused|reject|does not speak)")
 
 
-@test()
+@test(only="rdma")
 def bare_accept():
     """An iWARP server of another kind: it accepts, without our hello."""
     _meet(_answer(b""), NOT_OURS)
 
 
-@test()
+@test(only="rdma")
 def http_server():
     """An HTTP server."""
     _meet(lambda raw: raw.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"), NOT_OURS)
 
 
-@test()
+@test(only="rdma")
 def talks_first():
     """A server that speaks before it is spoken to (SSH, SMTP)."""
     _meet(lambda raw: (raw.sendall(b"SSH-2.0-OpenSSH_9.2\r\n"), raw.recv(1000), raw.recv(1000)), NOT_OURS)
 
 
-@test()
+@test(only="rdma")
 def closes_at_once():
     """A server that closes every connection."""
     _meet(lambda raw: None, r"(?i)(error|warn): .*")
 
 
-@test()
+@test(only="rdma")
 def closes_after_request():
     """A server that takes the request and closes."""
     _meet(read_setup, r"(?i)(error|warn): .*")
 
 
-@test()
+@test(only="rdma")
 def silent():
     """A server that never answers: ZMQ_HANDSHAKE_IVL bounds it."""
     _meet(lambda raw: (raw.recv(1000), raw.recv(1000)), r"")
 
 
-@test()
+@test(only="rdma")
 def long_reply():
     """A reply that announces more than MPA allows."""
     _meet(_answer(b"x" * 600), NOT_OURS)
 
 
-@test()
+@test(only="rdma")
 def other_revision():
     """MPA replies of revisions that were not asked for."""
     for revision in (0, 3, 77):
         _meet(_words(setup(REPLY, revision=revision, private=hello(kind=2))), NOT_OURS)
 
 
-@test()
+@test(only="rdma")
 def garbage_after_accept():
     """A server that accepts in our name, and goes on with garbage."""
     _meet(_answer(hello(kind=2), then=b"\x55" * 500), r"(?i)(error|warn): .*", may_stand=True)

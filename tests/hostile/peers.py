@@ -15,11 +15,9 @@ from inside import BROKEN
 from zt import test
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def broken_rules():
     """Every lie about lengths, stags, numbers, credits and frames, several times over."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena(HANDSHAKE_IVL=0)
     rest = arena.descriptors()
     alive = []
@@ -59,11 +57,9 @@ PRIVATE = {
 }
 
 
-@test()
+@test(only="rdma")
 def private_data():
     """Hellos that lie: rejected in words, and the connection closed."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena()
     for name, private in PRIVATE.items():
         raw = dial(arena.endpoint)
@@ -84,11 +80,9 @@ def private_data():
     arena.end("hellos that lie", 2048)
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def never_reads():
     """100 peers that ask for 20 MB each, grant all credits there are, and never read a byte."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena()
     rest = arena.descriptors()
     deaf = []
@@ -109,11 +103,9 @@ def never_reads():
     arena.end("100 peers that never read", 100 * 2048)
 
 
-@test()
+@test(only="rdma")
 def takes_credit_and_gives_none():
     """Peers that grant four SENDs and no more: what is meant for them waits, within the marks."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena()
     rest = arena.descriptors()
     for _ in range(50):
@@ -134,11 +126,9 @@ def _stages():
     return [b"", request[:1], request[:19], request, request + hello_frame[:3], request + hello_frame, request + hello_frame + greeting]
 
 
-@test(bound=240)
+@test(bound=240, only="rdma")
 def opens_and_drops():
     """10,000 connections that are dropped at every stage, closed or reset."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena()
     stages, rest = _stages(), arena.descriptors()
     for number in range(10000):
@@ -156,11 +146,9 @@ def opens_and_drops():
     arena.end("10,000 connections dropped", 8192)
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def held_open():
     """1,000 connections held at every stage: closed when ZMQ_HANDSHAKE_IVL is over."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena(HANDSHAKE_IVL=3000)
     stages, rest = _stages(), arena.descriptors()
     held = []
@@ -179,11 +167,9 @@ def held_open():
     arena.end("1,000 half-open connections", 1000 * 40)
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def byte_by_byte():
     """Peers that send a byte now and then: ZMQ_HANDSHAKE_IVL counts from the first, not from the last."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena(HANDSHAKE_IVL=1000)
     rest = arena.descriptors()
     whole = _stages()[-1]
@@ -212,11 +198,9 @@ def byte_by_byte():
     arena.end("byte by byte", 4096)
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def floods():
     """Frames that carry nothing, as fast as credits allow; data a byte a frame; numbers out of range."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena(MAXMSGSIZE=1 << 20)
     rest = arena.descriptors()
     dice = random.Random(5)
@@ -248,12 +232,10 @@ def floods():
     arena.end("floods", 4096)
 
 
-@test()
+@test(only="rdma")
 def does_not_let_go():
     """Peers that never answer FIN, or do not even read what comes before it, hold up the end of the server's
     context for its linger and no longer."""
-    if zt.SCHEME == "tcp":
-        return
     arena = Arena()
     held = [Raw(arena.endpoint, grant=4).greet() for _ in range(20)]
     for _ in range(10):

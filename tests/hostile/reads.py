@@ -49,11 +49,9 @@ LIES = {
 }
 
 
-@test()
+@test(only="rdma")
 def lies():
     """Frames about READs that make no sense, or come at the wrong time: each ends its link."""
-    if zt.SCHEME == "tcp":
-        return
     bench = arena(HANDSHAKE_IVL=0)
     rest = bench.descriptors()
     for name, words in LIES.items():
@@ -108,11 +106,9 @@ def _answers(stag, offset):
     }
 
 
-@test()
+@test(only="rdma")
 def false_answers():
     """READs of the server's answered with what was not asked for: each ends its link."""
-    if zt.SCHEME == "tcp":
-        return
     bench = arena()
     rest = bench.descriptors()
     for name in _answers(1, 0):
@@ -126,11 +122,9 @@ def false_answers():
     bench.end("false answers to READs", 4096)
 
 
-@test()
+@test(only="rdma")
 def more_than_was_announced():
     """An RTS of 4 GiB in the middle of a message of 100,000 bytes is refused, and costs nothing."""
-    if zt.SCHEME == "tcp":
-        return
     bench = arena(MAXMSGSIZE=1 << 20)
     rest = bench.descriptors()
     for length in (ANNOUNCED + 1, 0xFFFFFFFF):
@@ -144,12 +138,10 @@ def more_than_was_announced():
     bench.end("40 RTS of more than was announced", 8192)
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def never_answers_a_read():
     """50 peers that announce a message and do not answer its READ, or only begin to. The server's end waits for
     none of them longer than its linger."""
-    if zt.SCHEME == "tcp":
-        return
     bench = arena()
     rest = bench.descriptors()
     silent = []
@@ -188,11 +180,9 @@ def asks(bench, size=ASKED):
     return bad, key, address, length
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def never_reads_what_it_asked_for():
     """20 peers that ask for 90 MB each and answer no RTS: the mark bounds what waits for them."""
-    if zt.SCHEME == "tcp":
-        return
     bench = arena()
     rest = bench.descriptors()
     deaf = [asks(bench)[0] for _ in range(20)]
@@ -220,11 +210,9 @@ def read_of(bad, number, key, address, length):
     return data
 
 
-@test(bound=120)
+@test(bound=120, only="rdma")
 def reads_what_is_not_its_own():
     """What was shown may be READ as often as one likes until it is done, and nothing else, nor then."""
-    if zt.SCHEME == "tcp":
-        return
     bench = arena()
     rest = bench.descriptors()
     bad, key, address, length = asks(bench)

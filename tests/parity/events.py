@@ -241,11 +241,9 @@ def _story_of_answer(answer, tries=2, stop=0):
         return plain(seen, zt.SCHEME, {port: "P"})
 
 
-@test()
+@test(only="rdma soft")
 def versions_and_refusals():
     """A refusal is ECONNREFUSED in tcp's words; another version, or another protocol, is EPROTO aloud."""
-    if zt.SCHEME == "tcp" or not reach.soft():
-        return
     host = f"{zt.HOST}:P"
     refused = [("CONNECT_DELAYED", "EINPROGRESS", host), ("CLOSED", "fd", host), ("CONNECT_RETRIED", "ms", host)]
     failed = refused[:2] + [("HANDSHAKE_FAILED_NO_DETAIL", "EPROTO", host)] + refused[2:]
@@ -283,11 +281,9 @@ def _to_its_end(connection):
         pass
 
 
-@test()
+@test(only="rdma soft")
 def strangers_at_the_door():
     """Who comes with another version, another protocol or none: the server's story, in tcp's words."""
-    if zt.SCHEME == "tcp" or not reach.soft():
-        return
     words = {
         "another version": _mpa(REQUEST, CRC, _hello(1, 2, 3)),
         "another protocol over iWARP": _mpa(REQUEST, CRC, b"who are you?"),

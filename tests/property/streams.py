@@ -208,12 +208,9 @@ class Case:
         self._no_doubles(told["seen"])
 
 
-@test(bound=150)
+@test(bound=150, only="rdma")
 def random_streams():
     """Random cases, each checked message by message."""
-    if zt.SCHEME == "tcp":
-        # Stock libzmq loses the tail of a close with small buffers (zeromq/libzmq#4763).
-        return
     peer, begun, fates = Peer(worker), time.monotonic(), {}
     numbers = cases(120)
     for number in numbers:

@@ -236,11 +236,9 @@ def not_local():
         assert _answer("bind", given.replace("0.0.0.0", zt.HOST)) == "EADDRINUSE"
 
 
-@test()
+@test(only="rdma")
 def refused_options():
     """SOCKS_PROXY and USE_FD have no meaning here: refused aloud, not ignored."""
-    if zt.SCHEME == "tcp":
-        return
     held, port = dead_port()
     answer = _answer("connect", f"{zt.SCHEME}://{zt.HOST}:{port}", SOCKS_PROXY=b"127.0.0.1:1080")
     assert answer != "ok"

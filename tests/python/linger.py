@@ -338,12 +338,9 @@ def named_and_deaf(endpoint):
         ask()
 
 
-@test()
+@test(only="rdma")
 def row_05_closing_and_then_killed():
     """A router's pipe to a peer is closing, with messages left in it, when the peer is killed: close ends."""
-    if zt.SCHEME == "tcp":
-        # Stock libzmq waits for ever: nobody is left to read that pipe.
-        return
     ctx = zmq.Context()
     router = sock(ctx, zmq.ROUTER, LINGER=-1, SNDHWM=100, SNDBUF=1, ROUTER_HANDOVER=1, ROUTER_MANDATORY=1)
     endpoint = bound(router)
@@ -443,13 +440,10 @@ def _misunderstood(ctx, scheme):
     return push, watch
 
 
-@test()
+@test(only="rdma")
 def row_05_given_up():
     """A socket that connected, and will not try again, with messages left and linger -1: close ends. Whether
     the link broke before or while it closed, was refused for good, or the peer could not be understood."""
-    if zt.SCHEME == "tcp":
-        # Stock libzmq waits for ever, in each case.
-        return
     for scheme in (zt.SCHEME, "tcp"):
         for how in (_broken, _broken_while_closing, _refused, _misunderstood):
             ctx = zmq.Context()

@@ -167,11 +167,9 @@ def row_03_not_finished_before_the_peer_has_it():
     reader.tell()
 
 
-@test()
+@test(only="rdma")
 def row_03_a_stopped_peer_is_waited_for():
     """A process that stands still acknowledges nothing, however little it is; when it wakes, it does."""
-    if zt.SCHEME == "tcp":
-        return
     reader = Peer(deaf, "PULL", 0)
     endpoint = reader.hear()
     with context() as ctx:

@@ -142,11 +142,9 @@ def crowd(endpoint, count):
         ask()
 
 
-@test()
+@test(only="rdma")
 def row_35_the_time_of_each_part_is_logged():
     """Each connection made says in the log how long its name and its peer took."""
-    if zt.SCHEME == "tcp":
-        return
     log = os.path.join(os.environ["ZT_LOGS"], "log")
     os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)
     with context() as ctx:

@@ -37,15 +37,17 @@ class Missing(Exception):
     """Something that a test needs is not on this machine."""
 
 
-def test(bound=60, alone=False, needs=None):
+def test(bound=60, alone=False, needs=None, only=""):
     """Mark a function as a test that a hang bound of `bound` seconds ends;
     `alone`: nothing else may run beside it; `needs`: an environment variable
-    without which it is no part of the run."""
+    without which it is no part of the run, nor is it where `only` does not hold:
+    "rdma", not over tcp://; "soft", on no device but that one; or both words."""
 
     def mark(function):
         function.zt_bound = bound
         function.zt_alone = alone
         function.zt_needs = needs
+        function.zt_only = only
         return function
 
     return mark

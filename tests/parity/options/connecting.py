@@ -49,12 +49,10 @@ def connect_timeout():
     assert ours == tcp == ["CONNECT_DELAYED", "CLOSED", "CONNECT_RETRIED"] * 2, (ours, tcp)
 
 
-@test()
+@test(only="rdma soft")
 @covers("ZMQ_CONNECT_TIMEOUT", "ZMQ_HANDSHAKE_IVL")
 def mute_below_zmtp():
     """A TCP server that takes the connection and says nothing: either option gives it up."""
-    if not reach.soft() or zt.SCHEME == "tcp":
-        return
     for options in ({"CONNECT_TIMEOUT": 200}, {"HANDSHAKE_IVL": 200}):
         with context() as ctx, posix.create_server((zt.HOST, 0)) as mute:
             push = sock(ctx, zmq.PUSH, RECONNECT_IVL=100, **options)

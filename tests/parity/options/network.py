@@ -18,23 +18,19 @@ from zt.proc import Peer
 from zt.sock import Monitor, any_port, bound, context, port_of, sock
 
 
-@test()
+@test(only="soft")
 @covers("ZMQ_TOS")
 def tos():
     """The type of service is set at both ends, as over tcp."""
-    if not reach.soft():
-        return
     for value in (0x28, 0xb8):
         tcp, ours = zt.both(lambda scheme: _kernel_view(scheme, posix.IPPROTO_IP, posix.IP_TOS, TOS=value))
         assert ours == tcp == [value, value], (ours, tcp)
 
 
-@test()
+@test(only="soft")
 @covers("ZMQ_PRIORITY")
 def priority():
     """SO_PRIORITY, as over tcp."""
-    if not reach.soft():
-        return
     so_priority = 12
     try:
         tcp, ours = zt.both(lambda scheme: _kernel_view(scheme, posix.SOL_SOCKET, so_priority, PRIORITY=3))
@@ -133,12 +129,10 @@ def accept_filter():
 PLAN = (posix.TCP_KEEPIDLE, posix.TCP_KEEPINTVL, posix.TCP_KEEPCNT)
 
 
-@test()
+@test(only="rdma soft")
 @covers("ZMQ_TCP_KEEPALIVE", "ZMQ_TCP_KEEPALIVE_CNT", "ZMQ_TCP_KEEPALIVE_IDLE", "ZMQ_TCP_KEEPALIVE_INTVL")
 def keepalive():
     """Without effect: the transport's own watch over its peers stays as it is."""
-    if not reach.soft() or zt.SCHEME == "tcp":
-        return
     for name in PLAN:
         usual = _kernel_view(zt.SCHEME, posix.IPPROTO_TCP, name)
         asked = _kernel_view(
@@ -150,24 +144,20 @@ def keepalive():
     assert off == [1, 1], off
 
 
-@test()
+@test(only="rdma soft")
 @covers("ZMQ_TCP_MAXRT")
 def maxrt():
     """How long a silent peer is waited for; ten seconds if it is not set, two at least."""
-    if not reach.soft() or zt.SCHEME == "tcp":
-        return
     for asked, seconds in ((None, 10), (30000, 30), (1, 2)):
         options = {} if asked is None else {"TCP_MAXRT": asked}
         idle, every, times = (_kernel_view(zt.SCHEME, posix.IPPROTO_TCP, name, **options) for name in PLAN)
         assert [a + b * c for a, b, c in zip(idle, every, times)] == [seconds, seconds], (asked, idle, every, times)
 
 
-@test()
+@test(only="rdma")
 @covers("ZMQ_SOCKS_PROXY", "ZMQ_SOCKS_USERNAME", "ZMQ_SOCKS_PASSWORD")
 def socks():
     """A proxy is refused at connect, aloud; a user name alone does nothing."""
-    if zt.SCHEME == "tcp":
-        return
     with context() as ctx:
         pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH, SOCKS_PROXY=b"127.0.0.1:1080")
         endpoint = bound(pull)
@@ -184,12 +174,10 @@ def socks():
         assert pull.recv() == b"hello"
 
 
-@test()
+@test(only="rdma")
 @covers("ZMQ_USE_FD")
 def use_fd():
     """Refused at bind; the descriptor is left alone."""
-    if zt.SCHEME == "tcp":
-        return
     with context() as ctx, posix.create_server((zt.HOST, 0)) as listener:
         pull = sock(ctx, zmq.PULL)
         put(pull, reach.USE_FD, listener.fileno())
@@ -241,12 +229,10 @@ def without_ipv6(scheme):
     return told
 
 
-@test()
+@test(only="soft")
 @covers("ZMQ_IPV6")
 def ipv6_without_ipv6():
     """ZMQ_IPV6 on a kernel that has no IPv6 falls back to IPv4, as over tcp."""
-    if not reach.soft():
-        return
     shim = os.path.join(scratch(), "no_ipv6.so")
     here = os.path.dirname(os.path.abspath(__file__))
     call([need("cc", "gcc"), "-shared", "-fPIC", "-o", shim, os.path.join(here, "no_ipv6.c"), "-ldl"])

@@ -59,12 +59,10 @@ def _kernel_view(scheme, level, name, **options):
         return seen(port_of(endpoint), level, name)
 
 
-@test()
+@test(only="soft")
 @covers("ZMQ_SNDBUF", "ZMQ_RCVBUF")
 def kernel_buffers():
     """Device soft sets the kernel's buffers too, as tcp does."""
-    if not reach.soft():
-        return
     for name, option in ((posix.SO_SNDBUF, "SNDBUF"), (posix.SO_RCVBUF, "RCVBUF")):
         tcp, ours = zt.both(lambda scheme: _kernel_view(scheme, posix.SOL_SOCKET, name, **{option: 20000}))
         assert ours == tcp and len(ours) == 2, (option, ours, tcp)
@@ -80,12 +78,10 @@ def _backlog(scheme, value):
         return [int.from_bytes(info[28:32], "little") for info in seen(port, posix.IPPROTO_TCP, posix.TCP_INFO, 104, True)]
 
 
-@test()
+@test(only="soft")
 @covers("ZMQ_BACKLOG")
 def backlog():
     """The queue of connections is as long as asked for; by default as tcp's."""
-    if not reach.soft():
-        return
     for value in (1, 7, None):
         tcp, ours = zt.both(lambda scheme: _backlog(scheme, value))
         assert ours == tcp == [100 if value is None else value], (value, ours, tcp)
