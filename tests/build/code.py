@@ -157,7 +157,7 @@ def third_party():
 
     def linked(package):
         words = ("--features", "verbs", "-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}")
-        tree = cargo("tree", "--locked", "--package", package, *words)
+        tree = cargo("tree", "--quiet", "--locked", "--package", package, *words)
         return {line.split()[0] for line in tree.splitlines() if line} - {"zmq-rdma", "zmq-rdma-cli"}
 
     def check(table, want):

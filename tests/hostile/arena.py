@@ -77,6 +77,7 @@ class Arena:
         self.most = 0
         self.goes_on()
         self.before = self.resident()
+        self.rest = self.descriptors()
 
     def resident(self):
         """Resident memory of the server, in KiB."""
@@ -98,15 +99,17 @@ class Arena:
             self.echoes = self.good.hear()
         self.resident() if self.most else None
 
-    def until_descriptors(self, most):
-        """Wait until the server has closed what it must."""
-        end = time.monotonic() + zt.WAIT
+    def until_closed(self, still=0):
+        """Wait until the server has closed all but `still` of what came since the start."""
+        end, most = time.monotonic() + zt.WAIT, self.rest + still
         while self.descriptors() > most:
             assert time.monotonic() < end, f"{self.descriptors()} descriptors are open, not {most}"
             self.goes_on()
 
-    def end(self, what, most_kib):
-        """The good one has lost nothing, and the server's memory stayed within `most_kib` more."""
+    def end(self, what, most_kib, still=0):
+        """The bad ones are closed, all but `still`; the good one has lost nothing, and the server's memory stayed
+        within `most_kib` more."""
+        self.until_closed(still)
         self.goes_on()
         grown = self.most - self.before
         print(f"SHOW: {what}: {grown} KiB more at most, {self.echoes} good echoes meanwhile")

@@ -19,7 +19,6 @@ from zt import test
 def broken_rules():
     """Every lie about lengths, stags, numbers, credits and frames, several times over."""
     arena = Arena(HANDSHAKE_IVL=0)
-    rest = arena.descriptors()
     alive = []
     for name, words in BROKEN.items():
         print(name, flush=True)
@@ -33,7 +32,6 @@ def broken_rules():
                 alive.append(name)
             bad.close()
         arena.goes_on()
-    arena.until_descriptors(rest)
     arena.end(f"{5 * len(BROKEN)} broken rules", 4096)
     assert not alive, f"links that went on: {alive}"
 
@@ -84,7 +82,6 @@ def private_data():
 def never_reads():
     """100 peers that ask for 20 MB each, grant all credits there are, and never read a byte."""
     arena = Arena()
-    rest = arena.descriptors()
     deaf = []
     for number in range(100):
         bad = Raw(arena.endpoint, grant=4000, small_buffer=True).greet()
@@ -99,7 +96,6 @@ def never_reads():
     print(f"SHOW: {held / len(deaf):.0f} KiB of the server's a deaf peer")
     for bad in deaf:
         bad.close()
-    arena.until_descriptors(rest)
     arena.end("100 peers that never read", 100 * 2048)
 
 
@@ -107,15 +103,13 @@ def never_reads():
 def takes_credit_and_gives_none():
     """Peers that grant four SENDs and no more: what is meant for them waits, within the marks."""
     arena = Arena()
-    rest = arena.descriptors()
     for _ in range(50):
         bad = Raw(arena.endpoint, grant=4).greet()
         bad.grant = 4
         bad.send(DATA, message(b"flood", b"2000"), grant=16)
         arena.resident()
     arena.goes_on()
-    arena.until_descriptors(rest + 50)
-    arena.end("50 peers that grant next to nothing", 50 * 1500)
+    arena.end("50 peers that grant next to nothing", 50 * 1500, still=50)
 
 
 def _stages():
@@ -130,7 +124,7 @@ def _stages():
 def opens_and_drops():
     """10,000 connections that are dropped at every stage, closed or reset."""
     arena = Arena()
-    stages, rest = _stages(), arena.descriptors()
+    stages = _stages()
     for number in range(10000):
         raw = dial(arena.endpoint)
         try:
@@ -142,7 +136,6 @@ def opens_and_drops():
         raw.close()
         if number % 500 == 0:
             arena.goes_on()
-    arena.until_descriptors(rest)
     arena.end("10,000 connections dropped", 8192)
 
 
@@ -150,7 +143,7 @@ def opens_and_drops():
 def held_open():
     """1,000 connections held at every stage: closed when ZMQ_HANDSHAKE_IVL is over."""
     arena = Arena(HANDSHAKE_IVL=3000)
-    stages, rest = _stages(), arena.descriptors()
+    stages = _stages()
     held = []
     for number in range(1000):
         raw = dial(arena.endpoint)
@@ -163,7 +156,6 @@ def held_open():
     for number, raw in enumerate(held):
         assert to_the_end(raw), f"stage {number % len(stages)} is held for ever"
         raw.close()
-    arena.until_descriptors(rest)
     arena.end("1,000 half-open connections", 1000 * 40)
 
 
@@ -171,7 +163,6 @@ def held_open():
 def byte_by_byte():
     """Peers that send a byte now and then: ZMQ_HANDSHAKE_IVL counts from the first, not from the last."""
     arena = Arena(HANDSHAKE_IVL=1000)
-    rest = arena.descriptors()
     whole = _stages()[-1]
     slow = [(dial(arena.endpoint), start) for start in (0, 10, 30, 45, 60, 75, len(whole) - 10) for _ in range(3)]
     for raw, start in slow:
@@ -194,7 +185,6 @@ def byte_by_byte():
         select.select([], [], [], 0.1)
     print(f"SHOW: the last was closed after {sent} bytes of its own")
     assert not slow, f"{len(slow)} are still there after {sent} bytes"
-    arena.until_descriptors(rest)
     arena.end("byte by byte", 4096)
 
 
@@ -202,7 +192,6 @@ def byte_by_byte():
 def floods():
     """Frames that carry nothing, as fast as credits allow; data a byte a frame; numbers out of range."""
     arena = Arena(MAXMSGSIZE=1 << 20)
-    rest = arena.descriptors()
     dice = random.Random(5)
     for kind, payload in ((PING, b""), (CREDIT, b""), (DATA, b"\0")):
         bad = Raw(arena.endpoint).greet()
@@ -228,7 +217,6 @@ def floods():
         bad.send(DATA, b"\2" + size.to_bytes(8, "big") + dice.randbytes(100))
         arena.goes_on()
         bad.close()
-    arena.until_descriptors(rest)
     arena.end("floods", 4096)
 
 

@@ -53,7 +53,6 @@ LIES = {
 def lies():
     """Frames about READs that make no sense, or come at the wrong time: each ends its link."""
     bench = arena(HANDSHAKE_IVL=0)
-    rest = bench.descriptors()
     for name, words in LIES.items():
         print(name, flush=True)
         bad = Raw(bench.endpoint, features=READ).greet()
@@ -68,7 +67,6 @@ def lies():
     bad.send(RTS, rts(5))
     assert to_the_end(bad.raw, 5 * zt.SLOW), "an RTS that was not agreed on"
     bad.close()
-    bench.until_descriptors(rest)
     bench.end("lies about READs", 4096)
 
 
@@ -110,7 +108,6 @@ def _answers(stag, offset):
 def false_answers():
     """READs of the server's answered with what was not asked for: each ends its link."""
     bench = arena()
-    rest = bench.descriptors()
     for name in _answers(1, 0):
         print(name, flush=True)
         bad = announce(bench)
@@ -118,7 +115,6 @@ def false_answers():
         bad.raw.sendall(_answers(stag, offset)[name])
         assert to_the_end(bad.raw, 5 * zt.SLOW), f"{name}: goes on"
         bad.close()
-    bench.until_descriptors(rest)
     bench.end("false answers to READs", 4096)
 
 
@@ -126,7 +122,6 @@ def false_answers():
 def more_than_was_announced():
     """An RTS of 4 GiB in the middle of a message of 100,000 bytes is refused, and costs nothing."""
     bench = arena(MAXMSGSIZE=1 << 20)
-    rest = bench.descriptors()
     for length in (ANNOUNCED + 1, 0xFFFFFFFF):
         for _ in range(20):
             bad = announce(bench, length)
@@ -134,7 +129,6 @@ def more_than_was_announced():
                 pass
             assert word, "it hung up instead of declining"
             bad.close()
-    bench.until_descriptors(rest)
     bench.end("40 RTS of more than was announced", 8192)
 
 
@@ -143,7 +137,6 @@ def never_answers_a_read():
     """50 peers that announce a message and do not answer its READ, or only begin to. The server's end waits for
     none of them longer than its linger."""
     bench = arena()
-    rest = bench.descriptors()
     silent = []
     for number in range(50):
         bad = announce(bench)
@@ -156,7 +149,7 @@ def never_answers_a_read():
     bench.goes_on()
     for bad in silent[:40]:
         bad.close()
-    bench.until_descriptors(rest + 10)
+    bench.until_closed(still=10)
     bench.goes_on()
     grown = bench.most - bench.before
     print(f"SHOW: {grown} KiB more at most with 50 READs that nobody answers")
@@ -184,7 +177,6 @@ def asks(bench, size=ASKED):
 def never_reads_what_it_asked_for():
     """20 peers that ask for 90 MB each and answer no RTS: the mark bounds what waits for them."""
     bench = arena()
-    rest = bench.descriptors()
     deaf = [asks(bench)[0] for _ in range(20)]
     for _ in range(3):
         bench.goes_on()
@@ -192,7 +184,6 @@ def never_reads_what_it_asked_for():
     print(f"SHOW: {held / len(deaf):.0f} KiB of the server's a peer that READs nothing")
     for bad in deaf:
         bad.close()
-    bench.until_descriptors(rest)
     bench.end("20 peers that READ nothing", 20 * 4096)
 
 
@@ -214,7 +205,6 @@ def read_of(bad, number, key, address, length):
 def reads_what_is_not_its_own():
     """What was shown may be READ as often as one likes until it is done, and nothing else, nor then."""
     bench = arena()
-    rest = bench.descriptors()
     bad, key, address, length = asks(bench)
     for number in range(1, 1001):
         assert read_of(bad, number, key, address, length) == bytes(length)
@@ -230,5 +220,4 @@ def reads_what_is_not_its_own():
             other[1] = 2**64 - 1
         assert read_of(bad, 1, *other) is None, f"READ of {other}, and shown was {shown}"
         bad.close()
-    bench.until_descriptors(rest)
     bench.end("READs of what is not shown", 8192)
