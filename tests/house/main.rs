@@ -357,10 +357,6 @@ const LONG: &[(&str, &str)] = &[
         "one link's life; what could leave it has left",
     ),
     (
-        "src/device/verbs/queues.rs",
-        "both queues of a connection: each count has a part in each step",
-    ),
-    (
         "glue/rdma_engine.cpp",
         "one class, an engine over a link, and what each of libzmq's calls makes it do",
     ),

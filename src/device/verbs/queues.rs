@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MPL-2.0
 //! The work queues of one connection as its endpoint keeps book of them: which
 //! slot is posted where, and what a completion sets free.
-//!
-//! Completions of a queue come in the order of its work requests, save those of READs
-//! over siw, which tells of later SENDs first. A work
-//! request's id is the connection's generation and a sequence number, so that a
-//! completion that is not of a request under way is recognised and dropped.
+
+mod under_way;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::cm::Id;
-use super::cq::{Completions, Done, Outcome};
+use super::cq::{Completions, Outcome};
 use super::device::Device;
 use super::memlock::{budget, LEAN_RECVS, LEAN_SENDS};
 use super::mr::{Target, Use};
 use super::qp::{Attributes, Kind, Piece, Qp, Work, BATCH};
 use crate::device::armed::{until_armed, Insurance};
-use crate::device::region::{Filled, Free, Posted, Slab};
+use crate::device::region::{Free, Posted, Slab};
 use crate::device::{Options, Remote};
 use crate::error::{Error, Result};
+use under_way::{id, UnderWay};
+
+pub(super) use under_way::Told;
 
 /// READs posted at once; more wait here.
 const READS: u16 = 16;
@@ -31,18 +31,6 @@ pub(super) static STALE: AtomicU64 = AtomicU64::new(0);
 /// all providers keep their word.
 pub(super) static RESCUES: AtomicU64 = AtomicU64::new(0);
 
-/// What completions told.
-#[derive(Default)]
-pub(super) struct Told {
-    pub(super) received: Vec<Filled>,
-    pub(super) sent: u16,
-    pub(super) reads: Vec<u64>,
-    /// The first failure that is not a mere flush: status and vendor code.
-    pub(super) failure: Option<(u32, u32)>,
-    /// Work was flushed: the queue pair is in its error state.
-    pub(super) flushed: bool,
-}
-
 /// What whoever turns the crank does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gaze {
@@ -51,11 +39,6 @@ pub(super) enum Gaze {
     /// It looks again. `told`: the descriptor was readable.
     Awake { told: bool },
 }
-
-/// A SEND under way: its sequence number, and the slot, unless the device copied it.
-type SendOut = (u32, Option<Posted>);
-/// A READ likewise; its token, and where its bytes go.
-type ReadOut<T = Target> = (u32, u64, T);
 
 struct WaitingRead {
     target: Target,
@@ -74,9 +57,8 @@ pub(super) struct Queues {
     completions: Completions,
     insurance: Insurance,
     recvs: VecDeque<(u32, Posted)>,
-    sends: VecDeque<SendOut>,
-    reads: VecDeque<ReadOut>,
-    /// Not yet handed to the device: the latest of `sends` and `reads`.
+    under_way: UnderWay<Target>,
+    /// Not yet handed to the device: the latest of those under way.
     held: Vec<Work>,
     waiting: VecDeque<WaitingRead>,
     generation: u32,
@@ -105,8 +87,7 @@ impl Queues {
             completions,
             insurance: Insurance::default(),
             recvs: VecDeque::new(),
-            sends: VecDeque::new(),
-            reads: VecDeque::new(),
+            under_way: UnderWay::default(),
             held: Vec::new(),
             waiting: VecDeque::new(),
             generation: GENERATION.fetch_add(1, Ordering::Relaxed),
@@ -131,12 +112,12 @@ impl Queues {
 
     /// SENDs posted and not told complete.
     pub(super) fn sends_out(&self) -> u16 {
-        self.sends.len() as u16
+        self.under_way.sends() as u16
     }
 
     /// READs posted and not told complete.
     pub(super) fn reads_out(&self) -> u16 {
-        self.reads.len() as u16
+        self.under_way.reads() as u16
     }
 
     /// Receives posted and not filled.
@@ -146,12 +127,7 @@ impl Queues {
 
     /// The sequence number of the oldest send under way.
     pub(super) fn oldest(&self) -> Option<u32> {
-        let send = self.sends.front().map(|(seq, _)| *seq);
-        let read = self.reads.front().map(|(seq, ..)| *seq);
-        match (send, read) {
-            (Some(send), Some(read)) if is_before(read, send) => Some(read),
-            (send, read) => send.or(read),
-        }
+        self.under_way.oldest()
     }
 
     /// A SEND may be posted now; if not, the end of one under way will tell.
@@ -225,7 +201,7 @@ impl Queues {
             kind: Kind::Send,
             signaled: len >= self.signaled_from,
         };
-        self.sends.push_back((self.next_send, Some(slot)));
+        self.under_way.post_send(self.next_send, slot);
         self.hold(work)
     }
 
@@ -265,8 +241,8 @@ impl Queues {
                 },
                 signaled: true,
             };
-            self.reads
-                .push_back((self.next_send, read.token, read.target));
+            self.under_way
+                .post_read(self.next_send, read.token, read.target);
             self.hold(work)?;
         }
         self.flush()
@@ -292,11 +268,8 @@ impl Queues {
         // What the device copied is free already.
         let held = self.held.iter().rev();
         let held = held.filter(|work| matches!(work.kind, Kind::Send));
-        for (work, (_, slot)) in held.zip(self.sends.iter_mut().rev()) {
-            if self.qp.takes_inline(work.piece.len as usize) {
-                *slot = None;
-            }
-        }
+        let copied = held.map(|work| self.qp.takes_inline(work.piece.len as usize));
+        self.under_way.free_copied(copied);
         self.held.clear();
         Ok(())
     }
@@ -386,13 +359,12 @@ impl Queues {
     fn poll_sends(&mut self, told: &mut Told) -> Result<()> {
         let Queues {
             completions,
-            sends,
-            reads,
+            under_way,
             generation,
             ..
         } = self;
         completions.send.poll(|done| {
-            if !settle(sends, reads, *generation, &done, told) {
+            if !under_way.settle(*generation, &done, told) {
                 STALE.fetch_add(1, Ordering::Relaxed);
             }
         })?;
@@ -403,11 +375,11 @@ impl Queues {
     /// their registrations go. Only good for dropping afterwards.
     pub(super) fn quiesce(&mut self) {
         self.waiting.clear();
-        if !self.reads.is_empty() {
+        if self.under_way.reads() > 0 {
             // A queue pair that is in error already says so; all the same to us.
             let _ = self.qp.fail();
             // Deregistered here, while their memory is still vouched for.
-            for (_, _, target) in self.reads.drain(..) {
+            for target in self.under_way.end_reads() {
                 target.revoke(self.device.context());
             }
         }
@@ -423,16 +395,6 @@ impl Queues {
     }
 }
 
-impl Told {
-    fn fail(&mut self, status: u32, vendor: u32) {
-        if status == rdma_sys::ibv_wc_status::IBV_WC_WR_FLUSH_ERR {
-            self.flushed = true;
-        } else {
-            self.failure.get_or_insert((status, vendor));
-        }
-    }
-}
-
 impl Piece {
     fn of(slot: &Posted, len: usize) -> Piece {
         Piece {
@@ -443,54 +405,6 @@ impl Piece {
     }
 }
 
-fn id(generation: u32, seq: u32) -> u64 {
-    u64::from(generation) << 32 | u64::from(seq)
-}
-
-/// What a completion ends; `false`: it is of nothing under way.
-fn settle<T>(
-    sends: &mut VecDeque<SendOut>,
-    reads: &mut VecDeque<ReadOut<T>>,
-    generation: u32,
-    done: &Done,
-    told: &mut Told,
-) -> bool {
-    let seq = done.wr_id as u32;
-    let read = reads.iter().position(|(read, ..)| *read == seq);
-    let send = sends.iter().position(|(send, _)| *send == seq);
-    if done.wr_id != id(generation, seq) || (read.is_none() && send.is_none()) {
-        return false;
-    }
-    let failed = match done.outcome {
-        Outcome::Bytes(_) => false,
-        Outcome::Failed { status, vendor } => {
-            told.fail(status, vendor);
-            true
-        }
-    };
-    // SENDs before it may have had no completion of their own: they went well. READs
-    // have one always, and over siw that may come after those of later SENDs.
-    while sends.front().is_some_and(|(send, _)| is_before(*send, seq)) {
-        sends.pop_front();
-        told.sent += 1;
-    }
-    if send.is_some() {
-        sends.pop_front();
-        told.sent += u16::from(!failed);
-    }
-    if let Some((_, token, _)) = read.and_then(|read| reads.remove(read)) {
-        if !failed {
-            told.reads.push(token);
-        }
-    }
-    true
-}
-
-/// Whether a request was posted before another one.
-fn is_before(one: u32, other: u32) -> bool {
-    (one.wrapping_sub(other) as i32) < 0
-}
-
 /// A cap that is met is no error here: `None`.
 fn or_capped(taken: Result<Option<Free>>) -> Result<Option<Free>> {
     match taken {
@@ -498,6 +412,3 @@ fn or_capped(taken: Result<Option<Free>>) -> Result<Option<Free>> {
         other => other,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MPL-2.0
-//! The books of a connection's queues.
+//! What completions tell, in every order.
 
 use super::*;
 
@@ -12,33 +12,28 @@ fn done(generation: u32, seq: u32, outcome: Outcome) -> Done {
     }
 }
 
-/// SENDs and READs under way, by their sequence numbers.
+/// What is under way, and what was told of it.
 struct Books {
-    sends: VecDeque<SendOut>,
-    reads: VecDeque<ReadOut<()>>,
+    under_way: UnderWay<()>,
     told: Told,
 }
 
 impl Books {
+    /// SENDs and READs by their sequence numbers.
     fn new(sends: &[u32], reads: &[u32]) -> Books {
+        let mut under_way = UnderWay::default();
+        under_way.sends.extend(sends.iter().map(|seq| (*seq, None)));
+        for seq in reads {
+            under_way.post_read(*seq, 100 + u64::from(*seq), ());
+        }
         Books {
-            sends: sends.iter().map(|seq| (*seq, None)).collect(),
-            reads: reads
-                .iter()
-                .map(|seq| (*seq, 100 + u64::from(*seq), ()))
-                .collect(),
+            under_way,
             told: Told::default(),
         }
     }
 
     fn settle(&mut self, done: &Done) -> bool {
-        settle(
-            &mut self.sends,
-            &mut self.reads,
-            GENERATION,
-            done,
-            &mut self.told,
-        )
+        self.under_way.settle(GENERATION, done, &mut self.told)
     }
 
     fn well(&mut self, seq: u32) -> bool {
@@ -47,13 +42,8 @@ impl Books {
 
     /// SENDs told of, SENDs left, READs told of, READs left.
     fn now(&self) -> (u16, usize, Vec<u64>, usize) {
-        let told = &self.told;
-        (
-            told.sent,
-            self.sends.len(),
-            told.reads.clone(),
-            self.reads.len(),
-        )
+        let (told, left) = (&self.told, &self.under_way);
+        (told.sent, left.sends(), told.reads.clone(), left.reads())
     }
 }
 
