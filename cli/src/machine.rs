@@ -226,7 +226,9 @@ impl Machine {
         gids.filter(|gid| !gid.gid.is_unspecified()).collect()
     }
 
-    /// RoCE names it beside each GID, hardware below its device, iWARP by its hardware address.
+    /// RoCE names it beside each GID; the first GID of iWARP begins with its hardware address, and
+    /// that of IPoIB ends with InfiniBand's; hardware has it below its device, with those of its
+    /// other ports.
     fn interface(&self, device: &str, port: &str, gids: &[Gid]) -> Option<String> {
         let by_gid = self
             .list(&format!("{port}/gid_attrs/ndevs"))
@@ -237,17 +239,29 @@ impl Machine {
             let names = self.list(&format!("/sys/class/infiniband/{device}/device/net"));
             names.into_iter().next()
         };
-        let by_mac = || {
-            let mac = gids.first()?.gid.octets();
-            let is_it = |name: &String| {
-                let text = self.text(&format!("/sys/class/net/{name}/address"));
-                let bytes = text.split(':').map(|hex| u8::from_str_radix(hex, 16));
-                let bytes: Result<Vec<u8>, _> = bytes.collect();
-                bytes.is_ok_and(|bytes| bytes.len() == 6 && bytes[..] == mac[..6])
-            };
-            self.list("/sys/class/net").into_iter().find(is_it)
+        by_gid
+            .or_else(|| self.by_hardware_address(gids.first()?.gid.octets()))
+            .or_else(below)
+    }
+
+    /// Of several, which then lie above one another, the lowest.
+    fn by_hardware_address(&self, gid: [u8; 16]) -> Option<String> {
+        let is_it = |name: &String| {
+            let text = self.text(&format!("/sys/class/net/{name}/address"));
+            let bytes = text.split(':').map(|hex| u8::from_str_radix(hex, 16));
+            let bytes: Result<Vec<u8>, _> = bytes.collect();
+            bytes.is_ok_and(|bytes| match bytes.len() {
+                6 => gid.starts_with(&bytes),
+                20 => bytes.ends_with(&gid),
+                _ => false,
+            })
         };
-        by_gid.or_else(below).or_else(by_mac)
+        let height = |name: &String| {
+            let is_virtual = !self.has(&format!("/sys/class/net/{name}/device"));
+            (is_virtual, name.len())
+        };
+        let all = self.list("/sys/class/net").into_iter().filter(is_it);
+        all.min_by_key(height)
     }
 
     fn addresses(&self, interface: &str) -> Vec<IpAddr> {

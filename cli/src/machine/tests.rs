@@ -137,6 +137,41 @@ fn an_iwarp_device_is_known_by_its_interface_s_hardware_address() {
 }
 
 #[test]
+fn the_ports_of_an_infiniband_card_have_the_interfaces_of_their_guids() {
+    let at = "/sys/class/infiniband/mlx4_0";
+    let gid = |port: u32| {
+        (
+            format!("{at}/ports/{port}/gids/0"),
+            format!("fe80::2:c9ff:{port}"),
+        )
+    };
+    let layer = |port: u32| (format!("{at}/ports/{port}/link_layer"), "InfiniBand".into());
+    let address = |name: &str, port: u32| {
+        let above = "00:00:00:00:00:00:00:00:00:02:c9:ff";
+        let text = format!("80:00:00:48:fe:80:{above}:00:{port:02x}");
+        (format!("/sys/class/net/{name}/address"), text)
+    };
+    let below = |name: &str| (format!("{at}/device/net/{name}/mtu"), String::new());
+    let files = [
+        gid(1),
+        gid(2),
+        layer(1),
+        layer(2),
+        address("ib0", 1),
+        address("ib0.8001", 1),
+        address("ib1", 2),
+        below("ib0"),
+        below("ib1"),
+    ];
+    let files = files.each_ref().map(|(path, text)| (&path[..], &text[..]));
+    let (_dir, machine) = fake(&files);
+    let device = machine.devices().remove(0);
+    assert_eq!(device.transport, Transport::InfiniBand);
+    let interfaces = device.ports.iter().map(|port| port.interface.as_deref());
+    assert_eq!(interfaces.collect::<Vec<_>>(), [Some("ib0"), Some("ib1")]);
+}
+
+#[test]
 fn a_machine_without_rdma_has_no_devices() {
     let (_dir, machine) = fake(&[("/proc/meminfo", "")]);
     assert!(machine.devices().is_empty());

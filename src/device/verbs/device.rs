@@ -22,7 +22,7 @@ use super::control;
 use super::cq::Cq;
 use super::memlock::budget;
 use super::mr::{SlabRegistrar, Use};
-use super::{quirk, route, sys};
+use super::{names, quirk, sys};
 use crate::device::region::{pool, Slab};
 use crate::device::Options;
 use crate::error::{Error, Result};
@@ -123,7 +123,7 @@ impl Context {
         };
         if vendor == quirk::SIW_VENDOR {
             context.placeholder = quirk::occupy_forbidden_key(&context);
-            let interface = route::interface_of(context.name());
+            let interface = names::interface_of(context.name());
             context.siw_interface = interface.and_then(|name| crate::os::interface_index(&name));
         }
         Ok(context)

@@ -24,6 +24,7 @@ mod listen;
 mod mailbox;
 mod memlock;
 mod mr;
+mod names;
 mod news;
 mod qp;
 mod queues;
@@ -35,10 +36,12 @@ use std::net::SocketAddr;
 
 pub use endpoint::{Endpoint, READS_PAY_FROM};
 pub use memlock::{fit, SLOT};
+pub use names::interface_of;
+pub(super) use names::iwarp_interfaces;
 pub(super) use news::News;
 pub use qp::Attributes;
-pub use route::{address_of, any_device, available, interface_of};
-pub(super) use route::{has_address, interfaces, iwarp_interfaces, serves};
+pub use route::{address_of, any_device, available};
+pub(super) use route::{has_address, interfaces, serves};
 pub(super) use sys::Watch;
 
 use crate::device::{Listener, Options};

@@ -5,7 +5,6 @@
 //! kernel's own lists are looked at first.
 
 use std::ffi::CStr;
-use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,14 +15,12 @@ use rdma_sys as c;
 use super::addr;
 use super::cm::Id;
 use super::control::{self, Job};
+use super::names::{self, interface_of};
 use crate::os::addr::of_interfaces;
-
-const DEVICES: &str = "/sys/class/infiniband";
 
 /// Whether the machine has an RDMA device that this process may use.
 pub fn any_device() -> bool {
-    let listed = fs::read_dir(DEVICES).is_ok_and(|mut devices| devices.next().is_some());
-    listed && Path::new("/dev/infiniband/rdma_cm").exists() && control::usable()
+    names::any_listed() && Path::new("/dev/infiniband/rdma_cm").exists() && control::usable()
 }
 
 /// Peers that did not take an RDMA connection lately, and when.
@@ -72,7 +69,8 @@ pub(in crate::device) fn serves(local: IpAddr) -> bool {
     local.is_unspecified() || device_at(local).is_some()
 }
 
-/// Name of the RDMA device that has this local address.
+/// Name of the RDMA device that has this local address. A link-local one means nothing without
+/// its interface, so the CM finds none for it.
 fn device_at(local: IpAddr) -> Option<String> {
     let id = Id::without_events().ok()?;
     id.bind(SocketAddr::new(local, 0)).ok()?;
@@ -94,61 +92,6 @@ fn local_towards(to: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(addr::unspecified(to)).ok()?;
     socket.connect(to).ok()?;
     Some(socket.local_addr().ok()?.ip())
-}
-
-/// The network interface of an RDMA device, so that a device may be named
-/// where an interface may.
-pub fn interface_of(device: &str) -> Option<String> {
-    if device.is_empty() || device.contains('/') || device.starts_with('.') {
-        return None;
-    }
-    let ports = fs::read_dir(Path::new(DEVICES).join(device).join("ports")).ok()?;
-    ports
-        .flatten()
-        .find_map(|port| interface_of_gids(&port.path()).or_else(|| interface_of_mac(&port.path())))
-}
-
-/// RoCE: each GID names its interface.
-fn interface_of_gids(port: &Path) -> Option<String> {
-    let indices = fs::read_dir(port.join("gid_attrs/ndevs")).ok()?;
-    let mut indices: Vec<_> = indices.flatten().map(|index| index.path()).collect();
-    indices.sort_by_key(|path| path.as_os_str().len());
-    // An index without an entry cannot be read.
-    indices.iter().find_map(|index| {
-        let name = fs::read_to_string(index).ok()?;
-        Some(name.trim().to_string()).filter(|name| !name.is_empty())
-    })
-}
-
-/// iWARP: the GID begins with the interface's hardware address.
-fn interface_of_mac(port: &Path) -> Option<String> {
-    let gid = fs::read_to_string(port.join("gids/0")).ok()?;
-    let digits: String = gid
-        .chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(12)
-        .collect();
-    let interfaces = fs::read_dir("/sys/class/net").ok()?;
-    interfaces.flatten().find_map(|interface| {
-        let mac = fs::read_to_string(interface.path().join("address")).ok()?;
-        let same = mac.trim().replace(':', "") == digits;
-        same.then(|| interface.file_name().to_string_lossy().into_owned())
-    })
-}
-
-/// Interfaces of iWARP devices: their TCP ports are not ours alone.
-pub(in crate::device) fn iwarp_interfaces() -> Vec<String> {
-    let Ok(devices) = fs::read_dir(DEVICES) else {
-        return Vec::new();
-    };
-    let is_iwarp = |device: &fs::DirEntry| {
-        fs::read_to_string(device.path().join("node_type")).is_ok_and(|kind| kind.contains("RNIC"))
-    };
-    devices
-        .flatten()
-        .filter(is_iwarp)
-        .filter_map(|device| interface_of(&device.file_name().to_string_lossy()))
-        .collect()
 }
 
 /// An address of a network interface, or of an RDMA device's, of the family of `like`.
@@ -193,8 +136,6 @@ mod tests {
         let like: SocketAddr = "1.2.3.4:5".parse().unwrap();
         assert_eq!(address_of("lo", like), Some("127.0.0.1".parse().unwrap()));
         assert_eq!(address_of("no-such-interface", like), None);
-        assert_eq!(interface_of("../lo"), None);
-        assert_eq!(interface_of(""), None);
     }
 
     #[test]
