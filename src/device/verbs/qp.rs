@@ -14,10 +14,9 @@ use crate::error::Result;
 
 /// Work requests handed to the device at a time.
 pub(super) const BATCH: usize = 16;
-/// Bytes that go inside the work request itself, where the device can.
-const INLINE: u32 = 192;
-/// siw's: what every device of ours takes.
-const INLINE_LEAST: u32 = 80;
+/// Bytes that go inside the work request itself, the most that the device takes: some refuse
+/// what is too much for them (siw takes 80, X722 48, HIP08 32, others none).
+const INLINE: [u32; 6] = [192, 128, 80, 48, 32, 0];
 /// Receiver not ready: 0.64 ms (the encoding of 0, rdma_cm's choice, means 655 ms).
 const MIN_RNR_TIMER: u8 = 12;
 
@@ -82,16 +81,16 @@ impl Qp {
             max_recv_wr: recvs,
             max_send_sge: 1,
             max_recv_sge: 1,
-            max_inline_data: INLINE,
+            max_inline_data: 0,
         };
-        let mut made = id.create_qp(&mut attr);
-        if made.is_err() {
-            attr.cap.max_inline_data = INLINE_LEAST;
-            made = id.create_qp(&mut attr);
-        }
-        Ok(Qp {
-            qp: made?,
-            inline: attr.cap.max_inline_data.min(INLINE),
+        with_most_inline(|most| {
+            let mut attr = attr;
+            attr.cap.max_inline_data = most;
+            let qp = id.create_qp(&mut attr)?;
+            Ok(Qp {
+                qp,
+                inline: attr.cap.max_inline_data.min(most),
+            })
         })
     }
 
@@ -211,6 +210,13 @@ impl Qp {
     }
 }
 
+/// What `make` makes, with the most inline bytes with which it does.
+fn with_most_inline<T>(mut make: impl FnMut(u32) -> Result<T>) -> Result<T> {
+    let [most, less @ ..] = INLINE;
+    less.into_iter()
+        .fold(make(most), |made, most| made.or_else(|_| make(most)))
+}
+
 /// Let a peer that overran our receives try again soon.
 pub(super) fn set_min_rnr_timer(id: &Id) -> Result<()> {
     if id.qp().is_null() {
@@ -243,5 +249,39 @@ impl Piece {
             length: self.len,
             lkey: self.key,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn a_device_that_refuses_inline_data_has_a_queue_pair_all_the_same() {
+        let refused = Error::Device {
+            op: "rdma_create_qp",
+            code: libc::EINVAL,
+        };
+        for (device, most) in [
+            (1024, 192),
+            (191, 128),
+            (80, 80),
+            (60, 48),
+            (32, 32),
+            (0, 0),
+        ] {
+            let made = with_most_inline(|bytes| match bytes <= device {
+                true => Ok(bytes),
+                false => Err(refused.clone()),
+            });
+            assert_eq!(made, Ok(most));
+        }
+        let mut tries = 0;
+        let made: Result<()> = with_most_inline(|_| {
+            tries += 1;
+            Err(refused.clone())
+        });
+        assert_eq!((made, tries), (Err(refused), INLINE.len()));
     }
 }
