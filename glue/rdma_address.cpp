@@ -113,6 +113,10 @@ bool zmq::rdma_may_bind (const options_t &options_)
 
 bool zmq::rdma_may_connect (const options_t &options_)
 {
+    //  An I/O thread could tell nobody but the log what is wrong with them.
+    zmq_rdma_options_t options;
+    if (rdma_options (options_, &options) != 0)
+        return false;
     if (options_.socks_proxy_address.empty ())
         return true;
     rdma_log (rdma_log_error, "rdma:// cannot pass through a proxy: "

@@ -175,7 +175,7 @@ typedef struct zmq_rdma_options_t {
      */
     int32_t priority;
     /*
-     Connections that may wait to be accepted.
+     Connections that may wait to be accepted, as for `listen` of the system; below 0: as many as it allows.
      */
     int32_t backlog;
     /*
@@ -268,8 +268,8 @@ typedef struct zmq_rdma_ops_t {
     uint32_t size;
     /*
      Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-     ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS; see zmq_rdma(7). -EINVAL: one of them is none of
-     what it may be.
+     ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS, ZMQ_RDMA_POOL; see zmq_rdma(7). -EINVAL: one of
+     them is none of what it may be; the log says which.
      */
     int32_t (*options_init)(struct zmq_rdma_options_t *options);
     /*

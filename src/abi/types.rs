@@ -103,7 +103,7 @@ pub struct Options {
     pub tos: i32,
     /// SO_PRIORITY; 0: default.
     pub priority: i32,
-    /// Connections that may wait to be accepted.
+    /// Connections that may wait to be accepted, as for `listen` of the system; below 0: as many as it allows.
     pub backlog: i32,
     /// Nonzero: IPv6 addresses (and IPv4 through them), as ZMQ_IPV6.
     pub ipv6: i32,
@@ -134,8 +134,8 @@ pub struct Ops {
     pub size: u32,
 
     /// Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-    /// ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS; see zmq_rdma(7). -EINVAL: one of them is none of
-    /// what it may be.
+    /// ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS, ZMQ_RDMA_POOL; see zmq_rdma(7). -EINVAL: one of
+    /// them is none of what it may be; the log says which.
     pub options_init: extern "C" fn(options: *mut Options) -> i32,
 
     /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.

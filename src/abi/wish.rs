@@ -59,7 +59,8 @@ pub fn wish(options: *const Options) -> std::result::Result<Wish, i32> {
         tos: u8::try_from(options.tos).map_err(|_| -libc::EINVAL)?,
         priority: Some(options.priority).filter(|&priority| priority != 0),
         interface: text(options.interface_name)?.filter(|name| !name.is_empty()),
-        backlog: u32::try_from(options.backlog).unwrap_or(0),
+        // As listen(2) has it: below 0 is as many as the system allows.
+        backlog: u32::try_from(options.backlog).unwrap_or(u32::MAX),
         crc: env::crc().map_err(told)?,
         dead_after: patience(options.dead_after),
         ..stream::Options::default()
@@ -83,6 +84,7 @@ fn patience(milliseconds: i32) -> Duration {
 /// The device that the environment asks for. What else it asks for is done, or refused in words.
 pub fn environment() -> std::result::Result<i32, String> {
     env::log()?;
+    env::crc()?;
     env::rendezvous()?;
     env::pool()?;
     if env::stats()? {
@@ -95,4 +97,31 @@ pub fn environment() -> std::result::Result<i32, String> {
 pub fn told(words: String) -> i32 {
     line(Level::Error, || words);
     -libc::EINVAL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::types::ZMQ_RDMA_DEVICE_SOFT;
+
+    #[test]
+    fn a_backlog_is_what_it_is_to_listen() {
+        for (asked, given) in [(7, 7), (0, 0), (-1, u32::MAX)] {
+            let options = Options {
+                size: size_of::<Options>() as u32,
+                device: ZMQ_RDMA_DEVICE_SOFT,
+                sndbuf: -1,
+                rcvbuf: -1,
+                tos: 0,
+                priority: 0,
+                backlog: asked,
+                ipv6: 0,
+                interface_name: std::ptr::null(),
+                dead_after: -1,
+                busy_poll: 0,
+            };
+            let wish = wish(&options).map_err(|code| code.to_string());
+            assert_eq!(wish.map(|w| w.sizes.device.backlog), Ok(given));
+        }
+    }
 }

@@ -27,11 +27,21 @@ def binder(endpoint):
         return "ok"
 
 
-def _bind(endpoint, **environment):
+def connecter(endpoint):
+    """The errno of a connect."""
+    with context() as ctx:
+        try:
+            sock(ctx, zmq.PUSH).connect(endpoint)
+        except zmq.ZMQError as error:
+            return errno.errorcode[error.errno]
+        return "ok"
+
+
+def _bind(endpoint, who=binder, **environment):
     """What a process of its own says of a bind, and its log."""
     log = os.path.join(os.environ["ZT_LOGS"], "log")
     os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)
-    answer = Peer(binder, endpoint, env=environment, stderr=log).result()
+    answer = Peer(who, endpoint, env=environment, stderr=log).result()
     with open(log, encoding="utf-8", errors="replace") as text:
         said = text.read()
     print(endpoint, environment, answer, said)
@@ -59,11 +69,20 @@ def address_not_local():
 
 @test(only="rdma")
 def environment():
-    """A value that does not exist is EINVAL and a list of those that do; right ones work."""
-    for name, choices in (("ZMQ_RDMA_DEVICE", "auto, verbs"), ("ZMQ_RDMA_LOG", "debug"), ("ZMQ_RDMA_CRC", "off"), ("ZMQ_RDMA_BUSY_POLL", "a number from 1")):
-        answer, said = _bind("rdma://127.0.0.1:*", **{name: "junk"})
-        assert name in said and choices in said, said
-        assert answer == "EINVAL", f"{name}=junk: {answer}"
+    """A value that does not exist is EINVAL and a list of those that do, for bind and connect; right ones work."""
+    for name, choices in (
+        ("ZMQ_RDMA_DEVICE", "auto, verbs"),
+        ("ZMQ_RDMA_LOG", "debug"),
+        ("ZMQ_RDMA_CRC", "off"),
+        ("ZMQ_RDMA_STATS", "off or on"),
+        ("ZMQ_RDMA_BUSY_POLL", "a number from 1"),
+        ("ZMQ_RDMA_RENDEZVOUS", "a number from 1"),
+        ("ZMQ_RDMA_POOL", "a number from 1"),
+    ):
+        for endpoint, who in (("rdma://127.0.0.1:*", binder), ("rdma://127.0.0.1:9", connecter)):
+            answer, said = _bind(endpoint, who, **{name: "junk"})
+            assert name in said and choices in said, said
+            assert answer == "EINVAL", f"{name}=junk: {answer}"
     for name, values in (("ZMQ_RDMA_DEVICE", ("auto", "soft", "")), ("ZMQ_RDMA_LOG", ("off", "trace")), ("ZMQ_RDMA_CRC", ("on", "off")), ("ZMQ_RDMA_BUSY_POLL", ("adaptive", "never", "always", "-1", "0", "25"))):
         for value in values:
             answer, _ = _bind("rdma://127.0.0.1:*", **{name: value})

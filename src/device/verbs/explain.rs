@@ -108,14 +108,16 @@ fn rejected(status: i32, peer: SocketAddr) -> Error {
     Error::Refused(match status {
         REJECT_NO_LISTENER => format!("nobody listens at {peer}"),
         REJECT_STALE => format!("{peer} remembers an earlier connection; try again"),
+        REJECT_BY_CONSUMER => format!("{peer} has no room for another connection"),
         negative if negative < 0 => format!("{peer}: {}", words(-negative)),
         reason => format!("{peer} rejects the connection (reason {reason})"),
     })
 }
 
-/// Whether a reject is the peer program's own word, with private data.
+/// Whether a reject is the peer program's own word, with private data. InfiniBand pads it with
+/// zeros, so there what has none (a full listener's) is all zeros.
 pub(super) fn is_peers_word(status: i32, private: &[u8]) -> bool {
-    !private.is_empty() && (status == REJECT_BY_CONSUMER || status < 0)
+    private.iter().any(|byte| *byte != 0) && (status == REJECT_BY_CONSUMER || status < 0)
 }
 
 /// A local address could not be bound, or a call about it failed.
@@ -196,6 +198,9 @@ mod tests {
         assert!(
             matches!(of(cm::RDMA_CM_EVENT_REJECTED, 8), Error::Refused(t) if t.contains("nobody"))
         );
+        assert!(
+            matches!(of(cm::RDMA_CM_EVENT_REJECTED, 28), Error::Refused(t) if t.contains("room"))
+        );
         assert!(matches!(
             of(cm::RDMA_CM_EVENT_REJECTED, -libc::ECONNREFUSED),
             Error::Refused(_)
@@ -225,7 +230,8 @@ mod tests {
     fn only_a_program_s_own_reject_carries_its_word() {
         assert!(is_peers_word(28, b"x"));
         assert!(is_peers_word(-libc::ECONNREFUSED, b"x"));
-        assert!(!is_peers_word(8, &[0; 148]));
+        assert!(!is_peers_word(8, b"x"));
+        assert!(!is_peers_word(28, &[0; 148]), "padding alone");
         assert!(!is_peers_word(-libc::ECONNREFUSED, b""));
     }
 

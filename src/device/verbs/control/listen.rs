@@ -64,8 +64,9 @@ impl Door {
         self.bell.ring();
     }
 
-    fn len(&self) -> usize {
-        self.lock().len()
+    /// No more may wait; one always may, as at a TCP listener.
+    fn is_full(&self, backlog: u32) -> bool {
+        self.lock().len() >= backlog.max(1) as usize
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Result<Box<Endpoint>>>> {
@@ -177,7 +178,7 @@ impl Control {
             return;
         };
         let (door, options) = (Arc::clone(&listening.door), listening.options.clone());
-        if door.len() >= options.backlog as usize {
+        if door.is_full(options.backlog) {
             let _ = id.reject(&[]);
             return;
         }
@@ -243,5 +244,19 @@ impl Control {
             }
             self.listeners.insert(token, listening);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_connection_may_wait_whatever_the_backlog() {
+        let door = Door::new().unwrap();
+        assert!(!door.is_full(0) && !door.is_full(1));
+        door.put(Err(Error::Again));
+        assert!(door.is_full(0) && door.is_full(1));
+        assert!(!door.is_full(2) && !door.is_full(u32::MAX));
     }
 }

@@ -223,7 +223,7 @@ impl Control {
         match starved.chain(lost).chain(deadlines).min() {
             Some(due) => {
                 let ms = due.saturating_duration_since(Instant::now()).as_millis();
-                c_int::try_from(ms).unwrap_or(1000) + 1
+                c_int::try_from(ms + 1).unwrap_or(c_int::MAX)
             }
             None => -1,
         }
