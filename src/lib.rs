@@ -15,7 +15,7 @@
 //! Follow one message outbound: `glue/rdma_engine.cpp` -> `abi::ops` ->
 //! `stream::link` -> `proto::flow` (how much may go) -> a slot of
 //! `device::region` -> `device::soft::endpoint` -> `proto::{rdmap, ddp, mpa}`
-//! -> one `writev`. See docs/design.md for the reasons.
+//! -> one `sendmsg`. See docs/design.md for the reasons.
 
 // What needs a system that src/os knows is left out elsewhere; wire and proto need none.
 #[cfg(unix)]

@@ -83,8 +83,7 @@ pub struct Caps {
 /// How to open; plain data with defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of payload a slot carries (the frame header is added by `stream`
-    /// before it asks a device: `slot_size` here includes it).
+    /// Bytes of a slot, frame header included.
     pub slot_size: usize,
     /// Receives posted at most.
     pub recv_depth: u16,
