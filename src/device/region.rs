@@ -41,10 +41,13 @@ impl Registrar for Unregistered {
     }
 }
 
+/// The local key, and the guard.
+type Registered = (u32, Box<dyn Send + Sync>);
+
 struct Block {
     // Field order is drop order: deregister, then free.
     _registration: Box<dyn Send + Sync>,
-    _memory: Memory,
+    memory: Memory,
 }
 
 struct Memory {
@@ -178,7 +181,7 @@ impl Slab {
     /// Bytes this slab has taken (and, on verbs, pinned) so far.
     pub fn bytes(&self) -> usize {
         let blocks = self.blocks.lock().unwrap_or_else(|e| e.into_inner());
-        blocks.len() * self.block_bytes()
+        blocks.iter().map(|block| block.memory.len).sum()
     }
 
     /// Bytes of the slots that are free, as of some moment just now.
@@ -203,8 +206,8 @@ impl Slab {
         }))
     }
 
-    fn block_bytes(&self) -> usize {
-        (self.slot_stride() * self.slots_a_block).next_multiple_of(PAGE)
+    fn block_bytes(&self, slots: usize) -> usize {
+        (self.slot_stride() * slots).next_multiple_of(PAGE)
     }
 
     fn slot_stride(&self) -> usize {
@@ -219,24 +222,36 @@ impl Slab {
         if let Some(raw) = self.free.pop() {
             return Ok(Some(raw));
         }
-        if (blocks.len() + 1) * self.block_bytes() > self.cap_bytes {
+        let taken: usize = blocks.iter().map(|block| block.memory.len).sum();
+        if taken + self.block_bytes(self.slots_a_block) > self.cap_bytes {
             return Ok(None);
         }
-        let memory = Memory::new(self.block_bytes());
-        let (key, registration) = self.registrar.register(memory.start, memory.len)?;
+        let (slots, memory, (key, registration)) = self.registered()?;
         let slot = |i: usize| {
             let at = i * self.slot_stride() + self.margins.before;
             // SAFETY: slot i lies inside the block, by `block_bytes`.
             let start = unsafe { memory.start.add(at) };
             Raw { start, key }
         };
-        (1..self.slots_a_block).for_each(|i| self.free.push(slot(i)));
+        (1..slots).for_each(|i| self.free.push(slot(i)));
         let first = slot(0);
         blocks.push(Block {
             _registration: registration,
-            _memory: memory,
+            memory,
         });
         Ok(Some(first))
+    }
+
+    /// A block of so many slots: fewer than usual where no more may be registered.
+    fn registered(&self) -> Result<(usize, Memory, Registered)> {
+        let mut slots = self.slots_a_block;
+        loop {
+            let memory = Memory::new(self.block_bytes(slots));
+            match self.registrar.register(memory.start, memory.len) {
+                Err(Error::Limit(_)) if slots > 1 => slots /= 2,
+                other => return Ok((slots, memory, other?)),
+            }
+        }
     }
 }
 

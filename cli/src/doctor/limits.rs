@@ -13,7 +13,10 @@ pub fn judge(machine: &Machine, devices: &[Device]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !devices.is_empty() {
         let status = machine.text("/proc/self/status");
-        findings.push(memlock(limit(libc::RLIMIT_MEMLOCK), may_lock(&status)));
+        findings.push(memlock(
+            limit(libc::RLIMIT_MEMLOCK),
+            may_lock(&status) && !any_siw(),
+        ));
         findings.extend(rdma_cgroup(machine));
     }
     findings.push(descriptors(limit(libc::RLIMIT_NOFILE)));
@@ -34,12 +37,22 @@ fn limit(which: libc::__rlimit_resource_t) -> Option<u64> {
     (got == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// CAP_IPC_LOCK, whose bearer the kernel does not hold to the limit.
+/// CAP_IPC_LOCK, whose bearer the kernel does not hold to the limit (siw apart).
 fn may_lock(status: &str) -> bool {
     const CAP_IPC_LOCK: u32 = 14;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let caps = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     caps.is_some_and(|caps| caps >> CAP_IPC_LOCK & 1 == 1)
+}
+
+/// siw holds everybody to it.
+fn any_siw() -> bool {
+    let is_siw = |device: std::fs::DirEntry| {
+        std::fs::read_to_string(device.path().join("node_desc"))
+            .is_ok_and(|words| words.starts_with("Software iWARP"))
+    };
+    std::fs::read_dir("/sys/class/infiniband")
+        .is_ok_and(|mut devices| devices.any(|one| one.is_ok_and(is_siw)))
 }
 
 /// Below this the library uses small slots and windows.

@@ -13,6 +13,28 @@ fn row_29_a_slab_never_grows_past_its_cap() {
     assert!(slab.take().unwrap().is_some());
 }
 
+/// Registers pieces of so many bytes at most.
+struct UpTo(usize);
+
+impl Registrar for UpTo {
+    fn register(&self, _: NonNull<u8>, len: usize) -> Result<(u32, Box<dyn Send + Sync>)> {
+        match len <= self.0 {
+            true => Ok((0, Box::new(()))),
+            false => Err(Error::Limit("a test")),
+        }
+    }
+}
+
+#[test]
+fn row_28_a_slab_grows_by_what_may_be_registered() {
+    let slab = Slab::new(PAGE, 16, usize::MAX, Box::new(UpTo(3 * PAGE)));
+    let held: Vec<_> = (0..5).map(|_| slab.take().unwrap().unwrap()).collect();
+    assert_eq!((slab.bytes(), slab.spare()), (6 * PAGE, PAGE));
+    drop(held);
+    let slab = Slab::new(PAGE, 16, usize::MAX, Box::new(UpTo(PAGE - 1)));
+    assert!(matches!(slab.take(), Err(Error::Limit(_))));
+}
+
 #[test]
 fn a_slot_keeps_its_bytes_through_post_and_fill() {
     let slab = Slab::new(16, 1, PAGE, Box::new(Unregistered));

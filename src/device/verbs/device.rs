@@ -20,7 +20,7 @@ use rdma_sys as c;
 use super::cm::{self, Id};
 use super::control;
 use super::cq::Cq;
-use super::memlock::budget;
+use super::memlock::{self, Bound, Budget};
 use super::mr::{SlabRegistrar, Use};
 use super::{names, quirk, sys};
 use crate::device::region::{pool, Slab};
@@ -73,6 +73,8 @@ pub(super) struct Context {
     name: String,
     transport: Transport,
     limits: Limits,
+    /// Whom it holds to the limit of locked memory.
+    bound: Bound,
     fork_safe_pages: bool,
     gone: AtomicBool,
     /// A bit a port (of the first 64) that the device has told to be down.
@@ -114,6 +116,7 @@ impl Context {
             name: name.to_string_lossy().into_owned(),
             transport,
             limits,
+            bound: quirk::holds_to_the_limit(vendor),
             fork_safe_pages: forks_copy_pinned_pages(),
             gone: AtomicBool::new(false),
             down: AtomicU64::new(0),
@@ -152,6 +155,11 @@ impl Context {
 
     pub(super) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// What may be pinned for it, and for others of its kind.
+    pub(super) fn budget(&self) -> &'static Budget {
+        memlock::budget(self.bound)
     }
 
     /// Memory that shares pages with the rest of the program may be
@@ -345,7 +353,7 @@ impl Device {
                 context: Arc::clone(&self.context),
                 purpose,
             };
-            let slots = (budget().block_bytes() / slot_size.max(1)).max(1);
+            let slots = (self.context.budget().block_bytes() / slot_size.max(1)).max(1);
             // The process's budget is the cap: the registrar draws on it.
             Slab::new(slot_size, slots, usize::MAX, Box::new(registrar))
         });

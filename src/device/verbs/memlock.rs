@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MPL-2.0
-//! How much memory may be pinned: one budget for the process, read off
+//! How much memory may be pinned: a budget of the process, read off
 //! RLIMIT_MEMLOCK at first use, so that an unprivileged user with the usual
-//! limit of 8 MiB gets smaller slots rather than ENOMEM.
+//! limit of 8 MiB gets smaller slots rather than ENOMEM. The kernel lets bearers of
+//! CAP_IPC_LOCK (root) pin more; but siw, which counts by itself, holds them to the limit too.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
+use super::names;
 use crate::device::Options;
 use crate::error::{Error, Result};
 
@@ -59,13 +61,55 @@ impl Drop for Lease {
     }
 }
 
-/// The budget of this process.
-pub(super) fn budget() -> &'static Budget {
-    static BUDGET: OnceLock<Budget> = OnceLock::new();
-    BUDGET.get_or_init(|| {
+/// Whom the kernel part of a device holds to RLIMIT_MEMLOCK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Those without CAP_IPC_LOCK, as `ib_umem_get` does.
+    Unprivileged,
+    /// Everybody (siw).
+    All,
+}
+
+struct Budgets {
+    usual: Budget,
+    /// Of devices that hold all to the limit, where that is another one.
+    strict: Option<Budget>,
+}
+
+fn budgets() -> &'static Budgets {
+    static BUDGETS: OnceLock<Budgets> = OnceLock::new();
+    BUDGETS.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        Budget::new(limit_of(&status), pinned_of(&status))
+        Budgets::new(soft_limit(), is_exempt(&status), pinned_of(&status))
     })
+}
+
+/// The budget of this process for such devices.
+pub(super) fn budget(bound: Bound) -> &'static Budget {
+    budgets().of(bound)
+}
+
+/// Bytes pinned by this process.
+pub(super) fn pinned() -> usize {
+    let all = budgets();
+    all.usual.pinned() + all.strict.as_ref().map_or(0, Budget::pinned)
+}
+
+impl Budgets {
+    fn new(limit: Option<usize>, exempt: bool, already: usize) -> Budgets {
+        let strict = limit.filter(|_| exempt);
+        Budgets {
+            usual: Budget::new(limit.filter(|_| !exempt), already),
+            strict: strict.map(|limit| Budget::new(Some(limit), already)),
+        }
+    }
+
+    fn of(&self, bound: Bound) -> &Budget {
+        match (&self.strict, bound) {
+            (Some(strict), Bound::All) => strict,
+            _ => &self.usual,
+        }
+    }
 }
 
 impl Budget {
@@ -117,10 +161,13 @@ impl Budget {
         })
     }
 
-    /// The kernel refused to pin more although the budget allowed it: hold on to what is pinned now.
-    pub(super) fn kernel_refused(&'static self) -> Error {
-        let pinned = self.pinned.load(Ordering::Relaxed);
-        self.cap.fetch_min(pinned, Ordering::Relaxed);
+    /// The kernel refused to pin what `lease` stands for although the budget allowed it: from now
+    /// on that is too much, and less may not be.
+    pub(super) fn kernel_refused(&'static self, lease: Lease) -> Error {
+        let bytes = lease.bytes;
+        drop(lease);
+        let most = (self.pinned() + bytes).saturating_sub(1);
+        self.cap.fetch_min(most, Ordering::Relaxed);
         self.complain()
     }
 
@@ -178,21 +225,30 @@ impl Budget {
 /// Shrink slots and windows to what this process may pin. To be asked before
 /// slot size and depths are told to a peer.
 pub fn fit(options: &mut Options) {
-    budget().fit(options);
+    let all = budgets();
+    all.usual.fit(options);
+    // Which device it will be is not known yet.
+    if let Some(strict) = all.strict.as_ref().filter(|_| names::any_siw()) {
+        strict.fit(options);
+    }
 }
 
-/// RLIMIT_MEMLOCK in bytes; `None` where it does not bind.
-fn limit_of(status: &str) -> Option<usize> {
-    let capable = field(status, "CapEff:")
+/// The kernel does not hold this process to the limit, siw apart.
+fn is_exempt(status: &str) -> bool {
+    field(status, "CapEff:")
         .and_then(|hex| u64::from_str_radix(hex, 16).ok())
-        .is_some_and(|caps| caps >> CAP_IPC_LOCK & 1 == 1);
+        .is_some_and(|caps| caps >> CAP_IPC_LOCK & 1 == 1)
+}
+
+/// RLIMIT_MEMLOCK in bytes; `None` where there is none.
+fn soft_limit() -> Option<usize> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: `limit` is valid for writes.
     let ret = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    if capable || ret != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
+    if ret != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
         return None;
     }
     usize::try_from(limit.rlim_cur).ok()
@@ -315,17 +371,46 @@ mod tests {
     fn row_28_a_kernel_that_refuses_sets_the_cap() {
         let budget = leaked(None, 0);
         let held = budget.lease(MIB).unwrap();
-        assert!(matches!(budget.kernel_refused(), Error::Limit(_)));
-        assert!(budget.lease(1).is_err());
-        drop(held);
+        let more = budget.lease(MIB).unwrap();
+        assert!(matches!(budget.kernel_refused(more), Error::Limit(_)));
+        assert_eq!(budget.pinned(), MIB);
+        assert!(
+            budget.lease(MIB).is_err(),
+            "what was refused is not asked for again"
+        );
+        let half = budget.lease(MIB / 2).unwrap();
+        drop((held, half));
         assert!(budget.lease(MIB).is_ok());
+    }
+
+    #[test]
+    fn who_is_exempt_is_held_to_the_limit_where_all_are() {
+        let all: &'static Budgets = Box::leak(Box::new(Budgets::new(Some(8 * MIB), true, 0)));
+        let usual = all.of(Bound::Unprivileged);
+        let many = usual.lease(16 * MIB).unwrap();
+        let strict = all.of(Bound::All);
+        assert!(strict.lease(8 * MIB).is_err());
+        assert!(matches!(
+            strict.kernel_refused(strict.lease(MIB).unwrap()),
+            Error::Limit(_)
+        ));
+        assert!(strict.lease(MIB).is_err());
+        drop((many, usual.lease(MOST).err()));
+        assert!(usual.lease(MOST).is_ok(), "a refusal there is none here");
+        for (limit, exempt) in [(None, true), (Some(8 * MIB), false)] {
+            let one = Budgets::new(limit, exempt, 0);
+            assert!(std::ptr::eq(
+                one.of(Bound::All),
+                one.of(Bound::Unprivileged)
+            ));
+        }
     }
 
     #[test]
     fn the_status_file_is_read() {
         let status = "Name:\tx\nVmLck:\t      12 kB\nVmPin:\t 4 kB\nCapEff:\t0000000000004000\n";
         assert_eq!(pinned_of(status), 16 * 1024);
-        assert_eq!(limit_of(status), None);
+        assert!(is_exempt(status) && !is_exempt("CapEff:\t0000000000000000\n"));
         assert_eq!(pinned_of(""), 0);
     }
 }

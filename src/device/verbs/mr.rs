@@ -8,7 +8,7 @@ use libc::c_int;
 use rdma_sys as c;
 
 use super::device::{Context, Transport};
-use super::memlock::{budget, Lease};
+use super::memlock::Lease;
 use super::sys;
 use crate::device::region::pool::{self, Chunk, Registration};
 use crate::device::region::Registrar;
@@ -73,8 +73,8 @@ impl Region {
         context.alive()?;
         let foreign = matches!(purpose, Use::Source | Use::Sink);
         let lease = match foreign {
-            true => budget().lease_foreign(len),
-            false => budget().lease(len),
+            true => context.budget().lease_foreign(len),
+            false => context.budget().lease(len),
         }?;
         let access = purpose.access(context.transport());
         // SAFETY: the PD lives as long as `context`; the memory is the caller's to vouch for.
@@ -88,7 +88,7 @@ impl Region {
                 Error::Device {
                     code: libc::ENOMEM | libc::EPERM,
                     ..
-                } => budget().kernel_refused(),
+                } => context.budget().kernel_refused(lease),
                 other => other,
             });
         };

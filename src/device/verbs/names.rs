@@ -28,6 +28,15 @@ pub(in crate::device) fn iwarp_interfaces() -> Vec<String> {
     all.filter_map(|device| interface_of(&device)).collect()
 }
 
+/// Whether one of the devices is siw, which says so of itself and lets nobody change that.
+pub(super) fn any_siw() -> bool {
+    let devices = Path::new(CLASS).join("infiniband");
+    names(&devices).iter().any(|device| {
+        fs::read_to_string(devices.join(device).join("node_desc"))
+            .is_ok_and(|words| words.starts_with("Software iWARP"))
+    })
+}
+
 fn interface_below(class: &Path, device: &str) -> Option<String> {
     if device.is_empty() || device.contains('/') || device.starts_with('.') {
         return None;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::cm::Id;
 use super::cq::{Completions, Outcome};
 use super::device::Device;
-use super::memlock::{budget, LEAN_RECVS, LEAN_SENDS};
+use super::memlock::{LEAN_RECVS, LEAN_SENDS};
 use super::mr::{Target, Use};
 use super::qp::{Attributes, Kind, Piece, Qp, Work, BATCH};
 use crate::device::armed::{until_armed, Insurance};
@@ -133,7 +133,11 @@ impl Queues {
     /// A SEND may be posted now; if not, the end of one under way will tell.
     pub(super) fn has_room(&self) -> bool {
         self.sends_out() < self.send_depth
-            && (self.sends_out() < LEAN_SENDS || budget().is_ample(self.send_slab.spare()))
+            && (self.sends_out() < LEAN_SENDS || self.is_ample(&self.send_slab))
+    }
+
+    fn is_ample(&self, slab: &Slab) -> bool {
+        self.device.context().budget().is_ample(slab.spare())
     }
 
     /// Fewer receives are posted than the connection may have whatever others hold.
@@ -147,7 +151,7 @@ impl Queues {
 
     /// Post up to `n` receives; how many were. Fewer than asked: memory is capped.
     pub(super) fn post_recvs(&mut self, n: u16) -> Result<u16> {
-        let wide = self.recv_depth > LEAN_RECVS && budget().is_ample(self.recv_slab.spare());
+        let wide = self.recv_depth > LEAN_RECVS && self.is_ample(&self.recv_slab);
         let depth = match wide {
             true => self.recv_depth,
             false => self.recv_depth.min(LEAN_RECVS),

@@ -3,9 +3,18 @@
 
 use super::cq::Cq;
 use super::device::Context;
+use super::memlock::Bound;
 
 /// siw's vendor id in its device attributes.
 pub(super) const SIW_VENDOR: u32 = 0x62_6d74;
+
+/// siw pins by itself, and exempts nobody (siw_umem_get of Linux 6.1).
+pub(super) fn holds_to_the_limit(vendor: u32) -> Bound {
+    match vendor {
+        SIW_VENDOR => Bound::All,
+        _ => Bound::Unprivileged,
+    }
+}
 
 /// From so many bytes on siw does not copy a SEND that is not signaled, but lets TCP send it
 /// out of the caller's memory: still unsent, or to be sent again, when a later completion

@@ -46,6 +46,7 @@ const TESTS: &[(&str, Test)] = &[
     ("cycles", resources::cycles),
     ("crowd", resources::crowd),
     ("memlock", resources::memlock),
+    ("memlock_lowered", resources::memlock_lowered),
     ("lean", resources::lean),
     ("fork", resources::fork),
     ("killed", failure::killed),

@@ -161,6 +161,31 @@ pub fn memlock(lab: &Lab) {
     assert!(verbs::books::pinned() as u64 <= limit / 4 * 3);
 }
 
+/// The limit is lowered under a budget that was read off it: what the kernel refuses in one
+/// piece is taken in smaller ones, and connections work.
+pub fn memlock_lowered(lab: &Lab) {
+    let mut lab = lab.clone();
+    lab.options.slot_size = 1024;
+    verbs::fit(&mut lab.options);
+    let lowered = 250 << 10;
+    let limit = libc::rlimit {
+        rlim_cur: lowered,
+        rlim_max: lowered,
+    };
+    // SAFETY: `limit` is valid for reads.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) }, 0);
+    let (mut server, mut client) = lab.pair(4);
+    for i in 0..50 {
+        let bytes = pattern(i, lab.options.slot_size);
+        client.send(&bytes);
+        assert!(server.receive().bytes() == bytes);
+        assert_eq!(server.endpoint.post_recvs(1), Ok(1));
+    }
+    let pinned = verbs::books::pinned();
+    println!("lab: limit {lowered} bytes, pinned {pinned}");
+    assert!(pinned as u64 <= lowered);
+}
+
 /// Busy connections have wide windows until half of what may be pinned is in use; from
 /// then on they make do with narrow ones, and new ones still come in.
 pub fn lean(lab: &Lab) {

@@ -76,6 +76,6 @@ def cycles(kind):
         say(f"{host} before 3 times {ROUNDS} connections: {was}")
         say(f"{host} after: {after[host]}")
     say(f"memory of the server: {memory} KiB")
-    assert min(now - then for then, now in zip(memory, memory[1:])) < 512
+    assert min(now - then for then, now in zip(memory, memory[1:])) < 128
     pull.quit()
     ctx.term()

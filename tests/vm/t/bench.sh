@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 # shellcheck shell=bash
 # Figures of rdma:// in the VM beside tcp:// and raw verbs; ZMQ_RDMA_BUILD says of which library.
-# lab-timeout: 600
+# lab-timeout: 900
 
 bench() { # server's address, client's, name
     ZMQ_RDMA_DEVICE=verbs python3 "$LAB_DIR/bench.py" "$@"

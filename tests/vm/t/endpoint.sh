@@ -52,6 +52,14 @@ limited() {
     $1 "${3:-memlock}"
 }
 
+# The same as root.
+limited_root() {
+    local program=$VM_ENDPOINT
+    VM_ENDPOINT="prlimit --memlock=$2:$2 $program"
+    "lab_${1#on_}"
+    $1 "${3:-memlock}"
+}
+
 on_rxe_v6() {
     lab_rxe
     export EP_ADDR=fd77::1
@@ -85,6 +93,7 @@ test_rxe_gone_unseen() { on_rxe gone_unseen; }
 test_rxe_memlock_64k() { limited on_rxe 65536; }
 test_rxe_memlock_1m() { limited on_rxe 1048576; }
 test_rxe_memlock_8m() { limited on_rxe 8388608; }
+test_rxe_memlock_lowered() { limited on_rxe 67108864 memlock_lowered; }
 test_rxe_lean() { limited on_rxe 16777216 lean; }
 test_siw_handshake() { on_siw handshake; }
 test_siw_reject() { on_siw reject; }
@@ -107,6 +116,10 @@ test_siw_killed() { on_siw killed; }
 test_siw_stopped() { on_siw stopped; }
 test_siw_memlock_64k() { limited on_siw 65536; }
 test_siw_memlock_8m() { limited on_siw 8388608; }
+test_siw_memlock_lowered() { limited on_siw 67108864 memlock_lowered; }
+# siw holds root to the limit as well.
+test_siw_memlock_root_64k() { limited_root on_siw 65536; }
+test_siw_memlock_root_8m() { limited_root on_siw 8388608; }
 test_soft_to_siw_handshake() { soft_to_siw handshake; }
 test_soft_to_siw_reject() { soft_to_siw reject; }
 test_soft_to_siw_refused() { soft_to_siw refused; }

@@ -10,7 +10,6 @@ use crate::device::verbs::control::{self, Job};
 use crate::device::verbs::diag;
 use crate::device::verbs::explain::{self, Between};
 use crate::device::verbs::mailbox::News;
-use crate::device::verbs::memlock;
 use crate::device::verbs::queues::{Gaze, Queues};
 use crate::device::{Event, PrivateData};
 use crate::error::{Error, Result};
@@ -69,11 +68,12 @@ impl Endpoint {
     /// The queues are there: post what was asked for before, and go on.
     fn adopt(&mut self, queues: Box<Queues>, between: Between) -> Result<()> {
         self.mailbox.watch(queues.fd())?;
+        let budget = queues.device().context().budget();
         self.queues = Some(queues);
         self.between = between;
         let early = std::mem::take(&mut self.early);
         if self.post(early)? < early {
-            return Err(memlock::budget().exhausted());
+            return Err(budget.exhausted());
         }
         if self.phase == Phase::Dialing {
             control::submit(Job::Connect(self.token));
