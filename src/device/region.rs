@@ -14,6 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::os::pages;
 use crate::os::sync::{Mutex, SegQueue};
 
 mod chunk;
@@ -23,6 +24,8 @@ pub mod pool;
 pub use chunk::{ChunkPool, Writer};
 pub use foreign::{Exposed, Sink};
 
+/// Every system's page is so many times this.
+#[cfg(test)]
 const PAGE: usize = 4096;
 
 /// Registers memory with a device; returns the local key, and a guard whose
@@ -65,30 +68,30 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// All zero.
-    fn new(len: usize) -> Memory {
-        let layout = Memory::layout(len);
+    fn new(len: usize, page: usize) -> Memory {
+        let layout = Memory::layout(len, page);
         // SAFETY: the layout is not of size zero.
-        Memory::made(unsafe { alloc_zeroed(layout) }, layout, len)
+        Memory::made(unsafe { alloc_zeroed(layout) }, layout, len, page)
     }
 
     /// To be written before it is read.
-    fn unwritten(len: usize) -> Memory {
-        let layout = Memory::layout(len);
+    fn unwritten(len: usize, page: usize) -> Memory {
+        let layout = Memory::layout(len, page);
         // SAFETY: the layout is not of size zero.
-        Memory::made(unsafe { alloc(layout) }, layout, len)
+        Memory::made(unsafe { alloc(layout) }, layout, len, page)
     }
 
     /// Not aligned to a page: an allocator that is asked for that zeroes by hand, and so touches, what the system
     /// would hand out as zero.
-    fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len + PAGE, 16).expect("slab block layout")
+    fn layout(len: usize, page: usize) -> Layout {
+        Layout::from_size_align(len + page, 16).expect("slab block layout")
     }
 
-    fn made(base: *mut u8, layout: Layout, len: usize) -> Memory {
+    fn made(base: *mut u8, layout: Layout, len: usize, page: usize) -> Memory {
         let Some(base) = NonNull::new(base) else {
             handle_alloc_error(layout)
         };
-        let skip = base.addr().get().wrapping_neg() % PAGE;
+        let skip = base.addr().get().wrapping_neg() % page;
         // SAFETY: the layout is a page longer than `len`.
         let start = unsafe { base.add(skip) };
         Memory {
@@ -140,6 +143,9 @@ pub struct Slab {
     free: SegQueue<Raw>,
     blocks: Mutex<Vec<Block>>,
     registrar: Box<dyn Registrar>,
+    /// Blocks share no page with others' memory: a page is pinned as a whole, and on older
+    /// kernels a forked child does not have it.
+    page: usize,
 }
 
 impl Slab {
@@ -170,6 +176,7 @@ impl Slab {
             free: SegQueue::new(),
             blocks: Mutex::new(Vec::new()),
             registrar,
+            page: pages::size(),
         })
     }
 
@@ -207,7 +214,7 @@ impl Slab {
     }
 
     fn block_bytes(&self, slots: usize) -> usize {
-        (self.slot_stride() * slots).next_multiple_of(PAGE)
+        (self.slot_stride() * slots).next_multiple_of(self.page)
     }
 
     fn slot_stride(&self) -> usize {
@@ -246,7 +253,7 @@ impl Slab {
     fn registered(&self) -> Result<(usize, Memory, Registered)> {
         let mut slots = self.slots_a_block;
         loop {
-            let memory = Memory::new(self.block_bytes(slots));
+            let memory = Memory::new(self.block_bytes(slots), self.page);
             match self.registrar.register(memory.start, memory.len) {
                 Err(Error::Limit(_)) if slots > 1 => slots /= 2,
                 other => return Ok((slots, memory, other?)),

@@ -2,9 +2,20 @@
 //! Whole pages of memory, straight from the system.
 
 use std::ptr::{null_mut, NonNull};
+use std::sync::OnceLock;
 
 use super::failed;
 use crate::error::Result;
+
+/// Bytes of a page of this system: 4 KiB, or 16 or 64 on some.
+pub fn size() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        // SAFETY: no pointers.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(size).unwrap_or(4096)
+    })
+}
 
 /// A stretch of private memory, all zero at first; touched pages alone take room. After a fork the
 /// child has it too, as a copy.

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use super::{Filled, Memory, Owner};
+use crate::os::pages;
 use crate::os::sync::{Arc, ArrayQueue};
 
 /// Chunks of one size, some of them kept for the next who asks.
@@ -60,7 +61,7 @@ impl ChunkPool {
                 return Writer::new(chunk);
             }
         }
-        let memory = Memory::unwritten(self.size);
+        let memory = Memory::unwritten(self.size, pages::size());
         Writer::new(Arc::new(Chunk { memory, pool: self }))
     }
 }

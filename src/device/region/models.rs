@@ -74,23 +74,23 @@ fn slab_of(slots: usize, cap: usize, takes: usize) {
         assert!(slab.bytes() <= cap);
         // Everything came back.
         let all: Vec<_> = std::iter::from_fn(|| slab.take().unwrap()).collect();
-        assert_eq!(all.len(), slots * (cap / PAGE));
+        assert_eq!(all.len(), slots * (cap / pages::size()));
     });
 }
 
 #[test]
 fn one_slot_goes_to_one_thread_at_a_time() {
-    slab_of(1, PAGE, 2);
+    slab_of(1, pages::size(), 2);
 }
 
 #[test]
 fn two_that_grow_at_once_stay_below_the_cap() {
-    slab_of(1, 2 * PAGE, 1);
+    slab_of(1, 2 * pages::size(), 1);
 }
 
 #[test]
 fn slots_of_a_block_are_given_once() {
-    slab_of(2, PAGE, 1);
+    slab_of(2, pages::size(), 1);
 }
 
 /// A writer that has lent to `readers` threads, and what it does next.
