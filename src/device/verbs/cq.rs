@@ -11,7 +11,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 use rdma_sys as c;
@@ -111,27 +111,32 @@ pub(super) struct Cq {
 impl Cq {
     /// One that tells nobody of its completions.
     pub(super) fn silent(context: &Context, entries: u32) -> Result<Cq> {
-        Cq::create(context, std::ptr::null_mut(), entries)
+        Cq::create(context, std::ptr::null_mut(), entries, 0)
     }
 
-    fn new(context: &Context, channel: &Channel, entries: u32) -> Result<Cq> {
-        Cq::create(context, channel.0.as_ptr(), entries)
+    fn new(context: &Context, channel: &Channel, entries: u32, vector: c_int) -> Result<Cq> {
+        Cq::create(context, channel.0.as_ptr(), entries, vector)
     }
 
-    fn create(context: &Context, channel: *mut c::ibv_comp_channel, entries: u32) -> Result<Cq> {
+    fn create(
+        context: &Context,
+        channel: *mut c::ibv_comp_channel,
+        entries: u32,
+        vector: c_int,
+    ) -> Result<Cq> {
         if entries > context.limits().completions {
             return Err(Error::Limit(
                 "entries of a completion queue of the RDMA device",
             ));
         }
-        // SAFETY: the context is open, the channel too or null; no queue context, vector 0.
+        // SAFETY: the context is open, the channel too or null; no queue context; a vector of the device.
         let cq = unsafe {
             c::ibv_create_cq(
                 context.verbs().as_ptr(),
                 entries as c_int,
                 std::ptr::null_mut(),
                 channel,
-                0,
+                vector,
             )
         };
         let cq = NonNull::new(cq).ok_or_else(|| sys::last("ibv_create_cq"))?;
@@ -229,10 +234,13 @@ unsafe impl Send for Completions {}
 impl Completions {
     /// Queues that hold every receive and every send that can be posted.
     pub(super) fn new(context: &Context, recvs: u32, sends: u32) -> Result<Completions> {
+        static TURN: AtomicU32 = AtomicU32::new(0);
         let channel = Channel::new(context)?;
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let vector = vector(turn, context.vectors());
         Ok(Completions {
-            recv: Cq::new(context, &channel, recvs)?,
-            send: Cq::new(context, &channel, sends)?,
+            recv: Cq::new(context, &channel, recvs, vector)?,
+            send: Cq::new(context, &channel, sends, vector)?,
             channel,
         })
     }
@@ -258,9 +266,24 @@ impl Completions {
     }
 }
 
+/// The completion vector (an interrupt, and so a processor) of the connection whose `turn` it is:
+/// they share the `vectors` of the device evenly.
+fn vector(turn: u32, vectors: c_int) -> c_int {
+    let all = u32::try_from(vectors).unwrap_or(0).max(1);
+    (turn % all) as c_int
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_take_turns_with_the_vectors_of_the_device() {
+        let of = |vectors| [0, 1, 2, 3, u32::MAX].map(|turn| vector(turn, vectors));
+        assert_eq!(of(3), [0, 1, 2, 0, 0]);
+        assert_eq!(of(1), [0; 5]);
+        assert_eq!((of(0), of(-1)), ([0; 5], [0; 5]));
+    }
 
     #[test]
     fn row_25_garbage_in_a_failed_completion_is_not_looked_at() {

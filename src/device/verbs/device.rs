@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use libc::c_int;
 use rdma_sys as c;
 
 use super::cm::{self, Id};
@@ -180,6 +181,12 @@ impl Context {
             Some(_) => quirk::UNCOPIED_FROM,
             None => usize::MAX,
         }
+    }
+
+    /// Completion vectors of the device.
+    pub(super) fn vectors(&self) -> c_int {
+        // SAFETY: the keeper keeps the context open.
+        unsafe { (*self.verbs.as_ptr()).num_comp_vectors }
     }
 
     /// Where the device tells of itself.
