@@ -101,10 +101,20 @@ int zmq::rdma_busy_poll (const options_t &options_)
              : options.busy_poll;
 }
 
+//  Reads the environment. An I/O thread would do so while the user changes it,
+//  and could tell nobody but the log what is wrong with it.
+static bool environment_is_good ()
+{
+    const int rc = zmq::rdma_ops ()->read_environment ();
+    if (rc < 0)
+        errno = -rc;
+    return rc >= 0;
+}
+
 bool zmq::rdma_may_bind (const options_t &options_)
 {
     if (options_.use_fd == -1)
-        return true;
+        return environment_is_good ();
     rdma_log (rdma_log_error, "rdma:// cannot take over a descriptor: "
                               "ZMQ_USE_FD is for other transports");
     errno = EINVAL;
@@ -113,12 +123,8 @@ bool zmq::rdma_may_bind (const options_t &options_)
 
 bool zmq::rdma_may_connect (const options_t &options_)
 {
-    //  An I/O thread could tell nobody but the log what is wrong with them.
-    zmq_rdma_options_t options;
-    if (rdma_options (options_, &options) != 0)
-        return false;
     if (options_.socks_proxy_address.empty ())
-        return true;
+        return environment_is_good ();
     rdma_log (rdma_log_error, "rdma:// cannot pass through a proxy: "
                               "ZMQ_SOCKS_PROXY is for tcp://");
     errno = EINVAL;

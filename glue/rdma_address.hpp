@@ -40,8 +40,9 @@ int rdma_options (const options_t &options_, zmq_rdma_options_t *out_);
 //  What busy_poll_t is to be told for a connection or socket with these options.
 int rdma_busy_poll (const options_t &options_);
 
-//  Whether the socket options ask for nothing that this transport cannot do;
-//  if they do, says so in the log, and sets errno.
+//  Whether the socket options and the environment ask for nothing that this
+//  transport cannot do; if they do, says so in the log, and sets errno. Reads
+//  the environment: to be called in the user's thread.
 bool rdma_may_bind (const options_t &options_);
 bool rdma_may_connect (const options_t &options_);
 

@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 8
+#define ZMQ_RDMA_ABI 9
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -267,9 +267,9 @@ typedef struct zmq_rdma_ops_t {
      */
     uint32_t size;
     /*
-     Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-     ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS, ZMQ_RDMA_POOL; see zmq_rdma(7). -EINVAL: one of
-     them is none of what it may be; the log says which.
+     Fill with defaults and with what the environment said when it was read last: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG,
+     ZMQ_RDMA_CRC, ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS, ZMQ_RDMA_POOL; see zmq_rdma(7).
+     -EINVAL: one of them is none of what it may be; the log says which.
      */
     int32_t (*options_init)(struct zmq_rdma_options_t *options);
     /*
@@ -456,6 +456,12 @@ typedef struct zmq_rdma_ops_t {
      is not looked at in this way, and nothing was done.
      */
     int32_t (*look)(struct zmq_rdma_link_t *link, int32_t told);
+    /*
+     Read the environment as it is now; it counts until this is called again. To be called in the user's thread,
+     before `listen` and `dial`: no other function reads it, but the first to need it if this was never called.
+     -EINVAL: a variable is none of what it may be; the log says which.
+     */
+    int32_t (*read_environment)(void);
 } zmq_rdma_ops_t;
 
 /*

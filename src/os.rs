@@ -6,6 +6,7 @@
 pub mod addr;
 pub mod bell;
 pub mod pages;
+pub mod stderr;
 pub mod sync;
 pub mod system;
 
@@ -97,6 +98,9 @@ pub fn failed(op: &'static str, error: &std::io::Error) -> Error {
     }
 }
 
+/// Bytes of a thread's stack. As the standard library's default, which it would look for in the environment.
+const STACK: usize = 2 << 20;
+
 /// Start a thread of the library: named, with all signals blocked, so that
 /// the program's handlers never run on it.
 pub fn spawn(name: &'static str, body: fn()) -> Result<()> {
@@ -106,7 +110,8 @@ pub fn spawn(name: &'static str, body: fn()) -> Result<()> {
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: `all` was initialised by sigfillset, `before` is valid for writes.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-    let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
+    let new = std::thread::Builder::new().name(name.into());
+    let spawned = new.stack_size(STACK).spawn(body);
     // SAFETY: `before` was initialised by the call above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     match spawned {

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MPL-2.0
-//! What the environment says. Read at each listen and dial, so that a program
-//! may set it before its first socket.
+//! What the environment says. Read when a user's thread binds or connects, so that a program
+//! may set it before its first socket, and kept: a thread of ours that read it while the program
+//! changes it would read memory that C has freed.
 //!
 //! [`VARIABLES`] is the one list of what a user may set. All reading goes through
 //! it; tests hold the manual and the C header against it; `zmq-rdma info` prints it.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
+use std::sync::{Mutex, MutexGuard};
 
 use super::log::Level;
 use super::types::{
     ZMQ_RDMA_BUSY_POLL_ADAPTIVE, ZMQ_RDMA_BUSY_POLL_ALWAYS, ZMQ_RDMA_DEVICE, ZMQ_RDMA_DEVICE_AUTO,
     ZMQ_RDMA_DEVICE_ENVIRONMENT, ZMQ_RDMA_DEVICE_SOFT, ZMQ_RDMA_DEVICE_VERBS,
 };
+use crate::os::PerProcess;
 use crate::stream::sizes::Rendezvous;
 use crate::stream::{Choice, POOL_CAP};
 
@@ -125,10 +129,32 @@ pub const POOL: Variable = Variable {
 /// All of them.
 pub const VARIABLES: &[Variable] = &[DEVICE, LOG, CRC, STATS, BUSY_POLL, RENDEZVOUS, POOL];
 
+/// The text of each variable, in their order.
+type Words = [Option<OsString>; VARIABLES.len()];
+
+fn words() -> Words {
+    std::array::from_fn(|at| std::env::var_os(VARIABLES[at].name))
+}
+
+/// What was read last.
+fn known() -> MutexGuard<'static, Option<Words>> {
+    static KNOWN: PerProcess<Mutex<Option<Words>>> = PerProcess::new();
+    KNOWN.get().lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Read the environment as it is now; it counts until this is called again. For the threads of the
+/// program alone, who know when it does not change.
+pub fn read() {
+    let now = words();
+    *known() = Some(now);
+}
+
 impl Variable {
-    /// What is set; `Err` holds words for the user.
+    /// What was set when the environment was [`read`]; `Err` holds words for the user.
     pub fn get(&self) -> Result<Cow<'static, str>, String> {
-        match std::env::var_os(self.name) {
+        let at = VARIABLES.iter().position(|one| one.name == self.name);
+        let text = at.and_then(|at| known().get_or_insert_with(words)[at].clone());
+        match text {
             None => Ok(self.choices[0].into()),
             Some(text) => self.read(&text.to_string_lossy()),
         }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MPL-2.0
 //! The log line: to standard error, one write a line, at the level that
 //! ZMQ_RDMA_LOG asks for.
+//! A reader that is stopped or gone loses lines, and holds up nobody.
 //! A line that repeats within ten seconds is counted, not written again, so a
 //! client that retries ten times a second does not flood the log.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::env;
-use crate::os::PerProcess;
+use crate::os::{stderr, PerProcess};
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,9 +103,17 @@ fn write_unless_repeated(level: Level, kind: String, text: String) {
 }
 
 fn write_line(level: Level, text: &str) {
-    let line = format!("zmq-rdma: {}: {text}\n", level.name());
-    // Nothing can be done about a standard error that is closed.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    /// Lines that standard error did not take.
+    static LOST: AtomicU32 = AtomicU32::new(0);
+    let lost = LOST.swap(0, Ordering::Relaxed);
+    let gap = match lost {
+        0 => String::new(),
+        _ => format!("({lost} lines before this one could not be written) "),
+    };
+    let line = format!("zmq-rdma: {}: {gap}{text}\n", level.name());
+    if !stderr::write(line.as_bytes()) {
+        LOST.fetch_add(lost + 1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]

@@ -68,6 +68,7 @@ static OPS: Ops = Ops {
     take_body,
     give_body,
     look,
+    read_environment,
 };
 
 /// What a door can say it has read.
@@ -126,6 +127,16 @@ extern "C" fn options_init(options: *mut Options) -> i32 {
                 busy_poll,
             },
         )
+    })
+}
+
+extern "C" fn read_environment() -> i32 {
+    door("read_environment", || {
+        env::read();
+        match env::busy_poll().and(environment()) {
+            Ok(_) => 0,
+            Err(words) => told(words),
+        }
     })
 }
 

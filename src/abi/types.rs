@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use super::stats::Messages;
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 8;
+pub const ZMQ_RDMA_ABI: u32 = 9;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -133,9 +133,9 @@ pub struct Ops {
     /// `sizeof` of this structure as the library knows it.
     pub size: u32,
 
-    /// Fill with defaults and with what the environment says: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG, ZMQ_RDMA_CRC,
-    /// ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS, ZMQ_RDMA_POOL; see zmq_rdma(7). -EINVAL: one of
-    /// them is none of what it may be; the log says which.
+    /// Fill with defaults and with what the environment said when it was read last: ZMQ_RDMA_DEVICE, ZMQ_RDMA_LOG,
+    /// ZMQ_RDMA_CRC, ZMQ_RDMA_STATS, ZMQ_RDMA_BUSY_POLL, ZMQ_RDMA_RENDEZVOUS, ZMQ_RDMA_POOL; see zmq_rdma(7).
+    /// -EINVAL: one of them is none of what it may be; the log says which.
     pub options_init: extern "C" fn(options: *mut Options) -> i32,
 
     /// Listen at `addr` (port 0: any). On 0, `*listener` is the caller's.
@@ -259,4 +259,9 @@ pub struct Ops {
     /// sleeping on the descriptor, or it may not tell. -EAGAIN: nothing has happened. -EOPNOTSUPP: this device
     /// is not looked at in this way, and nothing was done.
     pub look: extern "C" fn(link: *mut Link, told: i32) -> i32,
+
+    /// Read the environment as it is now; it counts until this is called again. To be called in the user's thread,
+    /// before `listen` and `dial`: no other function reads it, but the first to need it if this was never called.
+    /// -EINVAL: a variable is none of what it may be; the log says which.
+    pub read_environment: extern "C" fn() -> i32,
 }

@@ -7,11 +7,12 @@
 
 mod crew;
 
-use std::io::Read;
+use std::collections::HashMap;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::os::{self, PerProcess};
@@ -30,10 +31,104 @@ pub fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     }
 }
 
-static NAMES: PerProcess<Crew> = PerProcess::new();
+/// How names are resolved.
+#[derive(Clone, Copy)]
+struct How {
+    /// Finds the addresses of a name; blocks.
+    find: fn(&str) -> io::Result<Vec<SocketAddr>>,
+    /// What a thread of the crew does.
+    work: fn(),
+}
+
+const SYSTEM: How = How {
+    find: |host| Ok((host, 0).to_socket_addrs()?.collect()),
+    work: || NAMES.get().crew.work(),
+};
+
+/// A lookup, as the thread that answers sees it.
+struct Waiter {
+    number: u64,
+    port: u16,
+    ipv6: bool,
+    answer: Arc<Mutex<Option<Result<SocketAddr>>>>,
+    /// The other end turns readable when this is dropped.
+    _announce: UnixStream,
+}
+
+/// Those who wait for each name that a thread is at, or will be. A name is asked for once at a time, however
+/// many wait, or come again after they gave up: a name server that does not answer gets no heap of work.
+#[derive(Default)]
+struct Asked {
+    waiters: HashMap<String, Vec<Waiter>>,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Names {
+    asked: Mutex<Asked>,
+    crew: Crew,
+}
+
+static NAMES: PerProcess<Names> = PerProcess::new();
+
+impl Names {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn ask(&'static self, host: &str, mut waiter: Waiter, how: How) -> Result<u64> {
+        let mut asked = self.asked();
+        asked.number += 1;
+        let number = asked.number;
+        waiter.number = number;
+        if let Some(others) = asked.waiters.get_mut(host) {
+            others.push(waiter);
+            return Ok(number);
+        }
+        let name = host.to_owned();
+        let job = Box::new(move || self.answer(&name, how));
+        self.crew
+            .put(job, || os::spawn("zmq-rdma-names", how.work))?;
+        asked.waiters.insert(host.to_owned(), vec![waiter]);
+        Ok(number)
+    }
+
+    fn answer(&self, host: &str, how: How) {
+        if !self.is_wanted(host) {
+            return;
+        }
+        let found = (how.find)(host);
+        let waiters = self.asked().waiters.remove(host);
+        for waiter in waiters.unwrap_or_default() {
+            let addr = choose(host, &found, waiter.port, waiter.ipv6);
+            *waiter.answer.lock().unwrap_or_else(|e| e.into_inner()) = Some(addr);
+        }
+    }
+
+    /// Whether anybody still waits for the answer; if not, the name is forgotten.
+    fn is_wanted(&self, host: &str) -> bool {
+        let mut asked = self.asked();
+        let wanted = asked.waiters.get(host).is_some_and(|w| !w.is_empty());
+        if !wanted {
+            asked.waiters.remove(host);
+        }
+        wanted
+    }
+
+    /// Nobody waits for that answer any more.
+    fn give_up(&self, host: &str, number: u64) {
+        if let Some(waiters) = self.asked().waiters.get_mut(host) {
+            waiters.retain(|waiter| waiter.number != number);
+        }
+    }
+}
 
 /// A name being resolved.
 pub struct Lookup {
+    host: String,
+    number: u64,
+    names: &'static Names,
+    generation: u32,
     answer: Arc<Mutex<Option<Result<SocketAddr>>>>,
     announced: UnixStream,
 }
@@ -41,21 +136,36 @@ pub struct Lookup {
 impl Lookup {
     /// Start. `ipv6`: the answer is an IPv6 address, if need be a mapped IPv4 one.
     pub fn start(host: &str, port: u16, ipv6: bool) -> Result<Lookup> {
+        Lookup::start_with(NAMES.get(), SYSTEM, host, port, ipv6)
+    }
+
+    fn start_with(
+        names: &'static Names,
+        how: How,
+        host: &str,
+        port: u16,
+        ipv6: bool,
+    ) -> Result<Lookup> {
         let (announced, announce) = UnixStream::pair().map_err(|e| os::failed("socketpair", &e))?;
         announced
             .set_nonblocking(true)
             .map_err(|e| os::failed("fcntl", &e))?;
         let answer = Arc::new(Mutex::new(None));
-        let (host, found) = (host.to_owned(), Arc::clone(&answer));
-        let job = Box::new(move || {
-            let addr = resolve(&host, port, ipv6);
-            *found.lock().unwrap_or_else(|e| e.into_inner()) = Some(addr);
-            // The other end turns readable.
-            drop(announce);
-        });
-        let start = || os::spawn("zmq-rdma-names", || NAMES.get().work());
-        NAMES.get().put(job, start)?;
-        Ok(Lookup { answer, announced })
+        let waiter = Waiter {
+            number: 0,
+            port,
+            ipv6,
+            answer: Arc::clone(&answer),
+            _announce: announce,
+        };
+        Ok(Lookup {
+            host: host.to_owned(),
+            number: names.ask(host, waiter, how)?,
+            names,
+            generation: os::generation(),
+            answer,
+            announced,
+        })
     }
 
     /// Readable once the answer is there.
@@ -77,21 +187,35 @@ impl Lookup {
     }
 }
 
-fn resolve(host: &str, port: u16, ipv6: bool) -> Result<SocketAddr> {
-    let unknown = |why: String| Error::Unreachable(format!("cannot resolve {host}: {why}"));
-    let found: Vec<SocketAddr> = (host, port)
-        .to_socket_addrs()
-        .map_err(|e| unknown(e.to_string()))?
-        .collect();
-    let v4 = found.iter().find(|a| a.is_ipv4());
-    if !ipv6 {
-        return v4
-            .copied()
-            .ok_or_else(|| unknown("it has no IPv4 address, and ZMQ_IPV6 is not set".into()));
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        // In a forked child the lock may be held by nobody who is there.
+        if self.generation == os::generation() {
+            self.names.give_up(&self.host, self.number);
+        }
     }
-    let v6 = found.iter().find(|a| a.is_ipv6()).copied();
-    v6.or_else(|| v4.map(mapped))
-        .ok_or_else(|| unknown("no address".into()))
+}
+
+fn choose(
+    host: &str,
+    found: &io::Result<Vec<SocketAddr>>,
+    port: u16,
+    ipv6: bool,
+) -> Result<SocketAddr> {
+    let unknown = |why: &str| Error::Unreachable(format!("cannot resolve {host}: {why}"));
+    let found = found.as_ref().map_err(|e| unknown(&e.to_string()))?;
+    let at = |addr: &SocketAddr| {
+        let mut addr = *addr;
+        addr.set_port(port);
+        addr
+    };
+    let v4 = found.iter().find(|a| a.is_ipv4()).map(at);
+    if !ipv6 {
+        return v4.ok_or_else(|| unknown("it has no IPv4 address, and ZMQ_IPV6 is not set"));
+    }
+    let v6 = found.iter().find(|a| a.is_ipv6()).map(at);
+    v6.or_else(|| v4.as_ref().map(mapped))
+        .ok_or_else(|| unknown("no address"))
 }
 
 fn mapped(addr: &SocketAddr) -> SocketAddr {
@@ -139,6 +263,46 @@ mod tests {
             assert!(addr.ip().is_loopback() && addr.is_ipv4());
             assert_eq!(usize::from(addr.port()), port);
         }
+    }
+
+    static SLOW: PerProcess<Names> = PerProcess::new();
+    static ASKED: Mutex<usize> = Mutex::new(0);
+    static SERVER: Mutex<()> = Mutex::new(());
+    /// The server does not answer while the test holds the lock.
+    const SLOWLY: How = How {
+        find: |host| {
+            if host == "dead" {
+                *ASKED.lock().unwrap() += 1;
+                drop(SERVER.lock());
+            }
+            Ok(vec![([127, 0, 0, 1], 0).into()])
+        },
+        work: || SLOW.get().crew.work(),
+    };
+
+    #[test]
+    fn a_name_without_an_answer_holds_up_no_other_and_costs_one_lookup() {
+        let start = |host, port| Lookup::start_with(SLOW.get(), SLOWLY, host, port, false).unwrap();
+        let silence = SERVER.lock().unwrap();
+        let mut first = start("dead", 1);
+        for port in 0..100 {
+            // Given up, as at a connect's deadline.
+            drop(start("dead", port));
+        }
+        let mut last = start("dead", 2);
+        assert_eq!(SLOW.get().asked().waiters["dead"].len(), 2);
+
+        let mut other = start("other", 3);
+        let soon = std::time::Duration::from_secs(10);
+        assert!(os::wait_for(other.fd(), libc::POLLIN, soon));
+        assert_eq!(other.poll().unwrap().port(), 3);
+
+        assert!(matches!(first.poll(), Err(Error::Again)));
+        drop(silence);
+        assert_eq!(wait(&mut first).unwrap().port(), 1);
+        assert_eq!(wait(&mut last).unwrap().port(), 2);
+        assert_eq!(*ASKED.lock().unwrap(), 1);
+        assert!(SLOW.get().asked().waiters.is_empty());
     }
 
     #[test]

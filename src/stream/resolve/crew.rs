@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::os::sync::{Condvar, Mutex, MutexGuard};
 
-/// Threads at once at most; further jobs queue.
-pub(super) const THREADS: usize = 4;
+/// Threads at once at most; further jobs queue. So many may wait for one that does not answer before others do.
+pub(super) const THREADS: usize = 32;
 /// An idle thread ends after this.
 const IDLE: Duration = Duration::from_secs(10);
 
