@@ -38,7 +38,7 @@ def here():
 
 @test(needs="ZMQ_RDMA_PREFIX")
 def bad_environment():
-    """A variable that nobody understands is BAD, since every bind fails by it."""
+    """A variable with an unknown value is BAD, since every bind fails because of it."""
     code, report = tool.value("doctor", env={"ZMQ_RDMA_DEVICE": "infiniband"})
     assert code == 1 and report["verdict"] == "broken", (code, report)
     (bad,) = [finding for finding in report["findings"] if finding["level"] == "bad"]

@@ -38,8 +38,8 @@ pub fn judge(machine: &Machine, devices: &[Device]) -> (Vec<Finding>, Vec<String
 
 fn none(machine: &Machine) -> Finding {
     let lacking = machine.without_rdma_module();
-    let says = "This machine has no RDMA device that the kernel knows of. rdma:// uses its \
-                built-in device soft instead.";
+    let says = "The kernel knows of no RDMA device on this machine. rdma:// uses its built-in \
+                device soft instead.";
     let mut finding = Finding::new(Level::Note, "devices", says);
     for (interface, driver, module) in lacking {
         finding = finding.mend(format!(
@@ -86,6 +86,13 @@ fn summary(device: &Device, serves: bool) -> Finding {
 
 fn judge_device(machine: &Machine, device: &Device) -> Vec<Finding> {
     let mut findings = Vec::new();
+    if provider(device) == Some("efa") {
+        let says = format!(
+            "{} has no reliable connections, which rdma:// needs; it uses soft instead.",
+            device.name
+        );
+        return vec![Finding::new(Level::Warn, "kind", says)];
+    }
     findings.extend(node(machine, device));
     findings.extend(provider_library(machine, device));
     let states: Vec<_> = device.ports.iter().map(|p| port(device, p)).collect();
@@ -111,17 +118,17 @@ fn port(device: &Device, port: &Port) -> Vec<Finding> {
             finding
                 .mend("check the cable and the switch (ibstat, iblinkinfo)")
                 .mend(
-                    "INIT for more than seconds: no subnet manager runs (opensm, or the switch's)",
+                    "if it stays in INIT: no subnet manager is running (opensm, or the switch's own)",
                 )
         } else {
             finding
                 .mend(format!("ip link set {interface} up"))
                 .mend(format!(
-                    "check the cable: ethtool {interface} says \"Link detected\""
+                    "check the cable: ethtool {interface} should say \"Link detected\""
                 ))
         });
     }
-    if device.transport != Transport::InfiniBand && port.state == "ACTIVE" {
+    if port.state == "ACTIVE" {
         findings.extend(address(device, port, &name));
     }
     if let (Some(roce), Some(mtu)) = (port.roce_mtu, port.interface_mtu) {
@@ -139,7 +146,7 @@ fn port(device: &Device, port: &Port) -> Vec<Finding> {
     findings
 }
 
-/// An Ethernet device is found by the addresses of its interface.
+/// A device is found by the IP addresses of its interface, on InfiniBand too.
 fn address(device: &Device, port: &Port, name: &str) -> Option<Finding> {
     let by_gid = port.gids.iter().filter_map(|gid| gid.ipv4).count();
     let global = |ip: &&std::net::IpAddr| match ip {
@@ -153,7 +160,10 @@ fn address(device: &Device, port: &Port, name: &str) -> Option<Finding> {
         let says = format!(
             "{name} has no network interface here; it may be in another network namespace."
         );
-        let finding = Finding::new(Level::Warn, "interface", says);
+        let mut finding = Finding::new(Level::Warn, "interface", says);
+        if device.transport == Transport::InfiniBand {
+            finding = finding.mend("modprobe ib_ipoib    # gives InfiniBand ports an interface");
+        }
         return Some(finding.mend(format!("rdma link show {}/{}", device.name, port.number)));
     };
     let says = format!(
@@ -169,7 +179,7 @@ fn address(device: &Device, port: &Port, name: &str) -> Option<Finding> {
 fn node(machine: &Machine, device: &Device) -> Option<Finding> {
     let Some(node) = &device.node else {
         let says = format!(
-            "{} has no node for programs: ib_uverbs is not loaded.",
+            "{} has no file in /dev/infiniband: the kernel module ib_uverbs is not loaded.",
             device.name
         );
         return Some(Finding::new(Level::Warn, "rights", says).mend("modprobe ib_uverbs"));
@@ -181,7 +191,8 @@ fn node(machine: &Machine, device: &Device) -> Option<Finding> {
 fn connection_manager(machine: &Machine) -> Option<Finding> {
     let path = "/dev/infiniband/rdma_cm";
     if !machine.has(path) && !machine.has("/sys/module/rdma_ucm") {
-        let says = "The RDMA connection manager is not there for programs: rdma_ucm is not loaded.";
+        let says = "Programs cannot reach the RDMA connection manager: the kernel module rdma_ucm \
+                    is not loaded.";
         return Some(Finding::new(Level::Warn, "rdma_cm", says).mend("modprobe rdma_ucm"));
     }
     may_open(machine, path, "the RDMA connection manager")
@@ -199,9 +210,9 @@ fn may_open(machine: &Machine, path: &str, whose: &str) -> Option<Finding> {
     Some(match error.kind() {
         std::io::ErrorKind::NotFound => finding
             .mend("in a container: docker run --device=/dev/infiniband ...")
-            .mend("else: udevadm trigger (udev makes it)"),
+            .mend("otherwise: udevadm trigger (udev makes the file)"),
         std::io::ErrorKind::PermissionDenied => finding
-            .mend(format!("ls -l {path}    # whose it is"))
+            .mend(format!("ls -l {path}    # who owns it"))
             .mend(format!("chmod 666 {path}    # until the next boot"))
             .mend(
                 "for good: a udev rule, KERNEL==\"uverbs*|rdma_cm\", MODE=\"0666\", as rdma-core \
@@ -302,6 +313,45 @@ mod tests {
         assert_eq!(usable, ["rxe0"], "{findings:#?}");
         let mtu = about(&findings, "mtu");
         assert!(mtu.says.contains("1024") && mtu.mend[0].contains("mtu 9000"));
+    }
+
+    #[test]
+    fn an_infiniband_port_needs_an_address_too() {
+        let at = "/sys/class/infiniband/mlx5_0";
+        let (port, net) = (format!("{at}/ports/1"), "/sys/class/net/ib0/address");
+        let files = [
+            (format!("{port}/link_layer"), "InfiniBand"),
+            (format!("{port}/state"), "4: ACTIVE"),
+            (format!("{port}/gids/0"), "fe80::2:c903:a:b"),
+            (
+                net.to_string(),
+                "00:00:10:29:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:00:0b",
+            ),
+        ];
+        for (files, what, mend) in [
+            (&files[..], "address", "ip addr add ADDRESS/PREFIX dev ib0"),
+            (&files[..3], "interface", "modprobe ib_ipoib"),
+        ] {
+            let files: Vec<_> = files
+                .iter()
+                .map(|(path, text)| (&path[..], *text))
+                .collect();
+            let (_dir, machine) = fake(&files);
+            let (findings, usable) = judge(&machine, &machine.devices());
+            assert!(usable.is_empty());
+            let told = &about(&findings, what).mend;
+            assert!(told.iter().any(|how| how.starts_with(mend)), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_of_datagrams_is_not_used() {
+        let (findings, usable) = with(
+            &[("/sys/class/infiniband/efa_0/ports/1/state", "4: ACTIVE")],
+            "",
+        );
+        assert!(!usable.contains(&"efa_0".to_string()));
+        assert!(about(&findings, "kind").says.contains("efa_0"));
     }
 
     #[test]

@@ -62,11 +62,7 @@ const TINY: u64 = 256 << 10;
 
 fn memlock(limit: Option<u64>, may_lock: bool) -> Finding {
     let Some(limit) = limit.filter(|_| !may_lock) else {
-        return Finding::new(
-            Level::Ok,
-            "memlock",
-            "Memory may be pinned without a limit.",
-        );
+        return Finding::new(Level::Ok, "memlock", "There is no limit on pinned memory.");
     };
     if limit > SMALL {
         let says = format!("{} of memory may be pinned (ulimit -l).", bytes(limit));
@@ -74,8 +70,8 @@ fn memlock(limit: Option<u64>, may_lock: bool) -> Finding {
     }
     let says = if limit < TINY {
         format!(
-            "Only {} of memory may be pinned (ulimit -l): not enough for an RDMA connection, or \
-             for very few.",
+            "Only {} of memory may be pinned (ulimit -l): enough for very few RDMA \
+             connections, or for none.",
             bytes(limit)
         )
     } else {
@@ -87,7 +83,7 @@ fn memlock(limit: Option<u64>, may_lock: bool) -> Finding {
     };
     Finding::new(Level::Warn, "memlock", says)
         .mend("in a shell: ulimit -l unlimited    # up to the hard limit")
-        .mend("for users: echo '* - memlock unlimited' > /etc/security/limits.d/rdma.conf, then log in anew")
+        .mend("for users: echo '* - memlock unlimited' > /etc/security/limits.d/rdma.conf, then log in again")
         .mend("for a service: LimitMEMLOCK=infinity    # in its systemd unit")
         .mend("in a container: docker run --ulimit memlock=-1 ...")
 }
@@ -101,7 +97,7 @@ fn rdma_cgroup(machine: &Machine) -> Option<Finding> {
             .skip(1)
             .any(|limit| !limit.ends_with("=max"))
     })?;
-    let says = format!("This control group may use only so much of a device: {bound}.");
+    let says = format!("This control group limits what it may use of a device: {bound}.");
     let finding = Finding::new(Level::Note, "cgroup", says);
     Some(finding.mend(format!(
         "raise it in /sys/fs/cgroup{path}/rdma.max, as root"
@@ -112,7 +108,7 @@ fn descriptors(limit: Option<u64>) -> Finding {
     match limit {
         Some(limit) if limit < 4096 => {
             let says = format!(
-                "{limit} descriptors may be open (ulimit -n); a connection takes 1 over soft, \
+                "{limit} descriptors may be open (ulimit -n); a connection takes 1 over soft, and \
                  up to 4 over an RDMA device."
             );
             Finding::new(Level::Note, "descriptors", says)
@@ -138,17 +134,17 @@ fn huge_pages(machine: &Machine) -> Finding {
     Finding::new(Level::Ok, "hugepages", says)
 }
 
-/// Rules cannot be told from here; what they must let pass can.
+/// Their rules cannot be read from here; what they must allow can be told.
 fn firewall(devices: &[Device]) -> Finding {
     let roce = devices
         .iter()
         .any(|device| device.transport == Transport::RoCE);
     let says = if roce {
-        "Firewalls on the way must let pass UDP port 4791 (RoCE), and for peers without RoCE the \
-         TCP port of each endpoint (soft, iWARP)."
+        "Firewalls on the way must allow UDP port 4791 (RoCE), and for peers without RoCE the TCP \
+         port of each endpoint (soft, iWARP)."
     } else {
-        "Firewalls on the way must let pass the TCP port of each endpoint, as for tcp:// (soft, \
-         iWARP); between RoCE devices UDP port 4791."
+        "Firewalls on the way must allow the TCP port of each endpoint, as for tcp:// (soft, \
+         iWARP); between RoCE devices, UDP port 4791."
     };
     let finding = Finding::new(Level::Note, "firewall", says);
     if roce {
@@ -176,8 +172,8 @@ pub fn container(machine: &Machine) -> Option<&'static str> {
 
 fn in_container(kind: &str) -> Finding {
     let says = format!(
-        "This is {kind}: what it may use of RDMA is decided where it is started. Devices, their \
-         network and the right to pin memory must all be given to it."
+        "This is {kind}: what it may use of RDMA is decided where it is started. It must be given \
+         the devices, their network, and the right to pin memory."
     );
     Finding::new(Level::Note, "container", says).mend(
         "docker run --network=host --device=/dev/infiniband --ulimit memlock=-1 ...    \

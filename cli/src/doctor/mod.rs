@@ -24,7 +24,7 @@ pub struct Args {
     /// Try to connect to this endpoint, step by step
     #[arg(value_name = "rdma://HOST:PORT")]
     endpoint: Option<String>,
-    /// Seconds that one step may take
+    /// Seconds that each step may take
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     timeout: u32,
 }
@@ -152,11 +152,13 @@ fn last_words(report: &Report, exit: Exit) -> String {
             "rdma:// will use {}. To try a peer: zmq-rdma doctor rdma://HOST:PORT",
             report.devices.join(" and ")
         ),
-        Exit::SoftOnly => "rdma:// works on this machine, by its built-in device soft (iWARP over \
-             TCP): every program runs, at about the speed of tcp://. For the speed of RDMA it \
-             needs a device: see above."
-            .into(),
-        _ => "rdma:// does not work here as it is: mend what is marked BAD first.".into(),
+        Exit::SoftOnly => {
+            "rdma:// works on this machine, over its built-in device soft (iWARP over \
+             TCP): every program runs, at about the speed of tcp://. The speed of RDMA takes a \
+             device: see above."
+                .into()
+        }
+        _ => "rdma:// does not work here yet: first fix what is marked BAD.".into(),
     }
 }
 

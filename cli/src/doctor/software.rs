@@ -11,7 +11,8 @@ pub fn judge() -> Vec<Finding> {
     let mut findings = vec![library()];
     for variable in VARIABLES {
         if let Err(words) = variable.get() {
-            let says = format!("{words}. Every bind and connect over rdma:// fails by that.");
+            let says =
+                format!("{words}. Because of this, every bind and connect over rdma:// fails.");
             let finding = Finding::new(Level::Bad, "environment", says);
             findings.push(finding.mend(format!("unset {}", variable.name)));
         }
@@ -40,14 +41,14 @@ fn library() -> Finding {
             ),
         )
         .mend(by_path(&ours))
-        .mend("for all programs: ldconfig, after its directory is named in /etc/ld.so.conf.d"),
+        .mend("for all programs: add its directory to /etc/ld.so.conf.d, then run ldconfig"),
         (Err(_), Some(ours)) => Finding::new(
             Level::Warn,
             "library",
-            format!("Programs find no libzmq.so.5 by themselves; it is {}.", ours.path()),
+            format!("Programs do not find libzmq.so.5 by themselves; it is {}.", ours.path()),
         )
         .mend(by_path(&ours))
-        .mend("for all programs: ldconfig, after its directory is named in /etc/ld.so.conf.d"),
+        .mend("for all programs: add its directory to /etc/ld.so.conf.d, then run ldconfig"),
         (Ok(found), None) => Finding::new(
             Level::Bad,
             "library",

@@ -24,7 +24,7 @@ pub(super) fn connect(
 ) -> Result<Link, Stopped> {
     trial.since = Instant::now();
     let sizes = Sizes::new(choice, Options::default());
-    let host = to.ip().to_string();
+    let host = host(to);
     let dial = Dial::start(choice, sizes, &host, to.port(), target.source, to.is_ipv6());
     let mut dial = match dial {
         Ok(dial) => dial,
@@ -56,6 +56,14 @@ pub(super) fn connect(
     }
 }
 
+/// The numeric address, a link-local one with its interface.
+fn host(to: SocketAddr) -> String {
+    match to {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+        other => other.ip().to_string(),
+    }
+}
+
 /// Why a connection was not had, and what to do. `spoken`: TCP stood already.
 fn refused(error: &Error, to: SocketAddr, spoken: bool) -> Finding {
     let (ip, port) = (to.ip(), to.port());
@@ -63,7 +71,7 @@ fn refused(error: &Error, to: SocketAddr, spoken: bool) -> Finding {
     match error {
         Error::Refused(_) => at("connect", error.to_string())
             .mend(format!(
-                "start the program that binds rdma://{to}, or mend the port number"
+                "start the program that binds rdma://{to}, or correct the port number"
             ))
             .mend(format!(
                 "on {ip}: ss -ltn | grep :{port}    # soft and iWARP listeners"
@@ -74,7 +82,7 @@ fn refused(error: &Error, to: SocketAddr, spoken: bool) -> Finding {
             .mend(format!("ping {ip}")),
         Error::TimedOut if spoken => at(
             "negotiate",
-            format!("{to} took the TCP connection, and then said nothing"),
+            format!("{to} accepted the TCP connection, and then said nothing"),
         )
         .mend("is it an rdma:// endpoint? Something else may listen at that port")
         .mend("is its program stopped (a debugger, SIGSTOP)?"),
@@ -91,7 +99,7 @@ fn refused(error: &Error, to: SocketAddr, spoken: bool) -> Finding {
         Error::Incompatible(_) => at("negotiate", error.to_string())
             .mend("run the same release of zmq-rdma on both sides"),
         Error::Reset(_) | Error::Closed => at("negotiate", format!("{to}: {error}"))
-            .mend("is it an rdma:// endpoint? A tcp:// one closes at our first words")
+            .mend("is it an rdma:// endpoint? A tcp:// one hangs up at our first words")
             .mend("the log of its program says why: ZMQ_RDMA_LOG=debug"),
         Error::Limit(_) => at("connect", error.to_string()).mend("ulimit -l unlimited"),
         other => at("connect", other.to_string()).mend("zmq-rdma doctor"),
@@ -127,6 +135,15 @@ fn tcp_stands(to: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_local_address_keeps_its_interface() {
+        use zmq_rdma::stream::resolve::numeric;
+        for text in ["fe80::1%7", "fd00::1", "10.0.0.9"] {
+            let to = numeric(text, 5, text.contains(':')).unwrap();
+            assert_eq!(numeric(&host(to), 5, to.is_ipv6()), Some(to));
+        }
+    }
 
     #[test]
     fn each_way_to_be_refused_says_what_to_do() {
