@@ -87,10 +87,9 @@ impl Control {
         loop {
             let keys = self.watch.wait(self.timeout());
             for key in keys {
-                // A defect that shows in one connection must not end the others.
-                let _ = catch_unwind(AssertUnwindSafe(|| self.serve(key)));
+                self.serve(key);
             }
-            let _ = catch_unwind(AssertUnwindSafe(|| self.on_time(Instant::now())));
+            contained(|| self.on_time(Instant::now()));
         }
     }
 
@@ -98,15 +97,15 @@ impl Control {
         match key {
             KEY_JOBS => {
                 for job in self.inbox.take() {
-                    self.on_job(job);
+                    contained(|| self.on_job(job));
                 }
             }
             KEY_CM => {
                 while let Some(event) = self.channel.next() {
-                    self.on_cm_event(event);
+                    contained(|| self.on_cm_event(event));
                 }
             }
-            device => self.on_device_events(device - KEY_DEVICES),
+            device => contained(|| self.on_device_events(device - KEY_DEVICES)),
         }
     }
 
@@ -242,6 +241,13 @@ impl Control {
         self.give_up(now);
         self.listen_again(now);
     }
+}
+
+/// A defect that shows in one connection must not end the others, nor take the jobs with it that
+/// wait behind: queues that are dropped before their queue pair leave their slots to the device.
+fn contained(body: impl FnOnce()) {
+    // The panic hook has told of it.
+    let _ = catch_unwind(AssertUnwindSafe(body));
 }
 
 const DEVICE_FATAL: u32 = c::ibv_event_type::IBV_EVENT_DEVICE_FATAL as u32;
