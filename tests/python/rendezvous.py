@@ -90,6 +90,19 @@ def read_and_not_copied():
 
 
 @test(needs="ZMQ_RDMA_PREFIX", bound=120)
+def read_by_default():
+    """Where nothing is said, RDMA devices READ from 1 MiB on, and the built-in one never."""
+    switch("auto")
+    sizes = [MIB - 100, MIB]
+    found, _, read = pass_all(sizes)
+    assert found.read_by_peer == read
+    if os.environ.get("ZMQ_RDMA_DEVICE") == "verbs":
+        assert MIB - HEAD <= read <= MIB, read
+    else:
+        assert read == 0
+
+
+@test(needs="ZMQ_RDMA_PREFIX", bound=120)
 def small_ones_are_copied():
     """Below the size, and where it is off, nothing is READ."""
     switch(FROM)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::addr;
 use super::cm::Token;
 use super::control::{self, Dial, Job};
-use super::device::{Context, Transport};
+use super::device::Context;
 use super::explain::Between;
 use super::mailbox::Mailbox;
 use super::mr::{Region, Target, Use};
@@ -27,8 +27,9 @@ use crate::error::{Error, Result};
 /// Flushed work without a word of the CM for so long: the link is dead.
 const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
-/// From so many bytes on a READ costs no more than the copies that it spares (rxe).
-pub const READS_PAY_FROM: usize = 1 << 20;
+/// From so many bytes on a READ costs no more than the copies that it spares (rxe, siw): what is left of
+/// a message of 1 MiB once its header, and a little with it, went before.
+pub const READS_PAY_FROM: usize = (1 << 20) - 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
@@ -212,14 +213,13 @@ impl device::Endpoint for Endpoint {
 
     fn caps(&self) -> Caps {
         let context = self.queues.as_ref().map(|queues| queues.device().context());
-        let measured = context.filter(|context| context.transport() == Transport::Ib);
         Caps {
             slot_size: self.options.slot_size,
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
             detects_idle_death: false,
             reads: context.is_some_and(|context| context.may_pin_foreign_pages()),
-            reads_pay_from: measured.map(|_| READS_PAY_FROM),
+            reads_pay_from: context.map(|_| READS_PAY_FROM),
             may_lend: context.is_some(),
             gathers: false,
         }
