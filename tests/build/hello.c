@@ -20,6 +20,7 @@ int main (void)
     char endpoint[256], text[8];
     size_t size = sizeof endpoint;
     const int patience_ms = 20000;
+    int major, minor, patch;
     void *ctx, *a, *b;
 
     if (!zmq_has ("rdma"))
@@ -43,6 +44,8 @@ int main (void)
     zmq_close (a);
     zmq_close (b);
     zmq_ctx_term (ctx);
-    printf ("hello over %s\n", endpoint);
+    zmq_version (&major, &minor, &patch);
+    printf ("hello over %s by libzmq %d.%d.%d\n", endpoint, major, minor,
+            patch);
     return 0;
 }
