@@ -73,7 +73,7 @@ impl fmt::Display for Error {
             Error::Device { op, code } => {
                 write!(f, "{op}: {}", std::io::Error::from_raw_os_error(*code))
             }
-            Error::Limit(what) => write!(f, "limit met: {what}"),
+            Error::Limit(what) => write!(f, "limit reached: {what}"),
             Error::Misuse(what) => write!(f, "misuse: {what}"),
         }
     }

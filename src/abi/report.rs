@@ -50,7 +50,7 @@ impl Live {
         if !self.told_open && self.link.is_open() {
             self.told_open = true;
             line(Level::Info, || {
-                format!("{} stands, over device {}", self.ends(), self.link.device())
+                format!("{} is up, over device {}", self.ends(), self.link.device())
             });
         }
         if state.dead && !self.told_death {
@@ -79,8 +79,8 @@ impl Live {
         line(Level::Debug, || {
             let c = self.link.counts();
             format!(
-                "{} is gone: {} messages, {} bytes in {} frames sent, {}, {} in {} received; it waited {} times \
-                 for credit, {} for the device",
+                "{} is gone: sent {} messages ({} bytes in {} frames), received {} ({} in {}); waited \
+                 {} times for credit and {} times for the device",
                 self.ends(),
                 c.messages_sent,
                 c.bytes_sent,
@@ -199,13 +199,15 @@ fn advice(why: &Error) -> String {
     let hint = match why {
         Error::Again | Error::Closed => "",
         Error::Reset(text) if text.contains("; ") => "",
-        Error::Reset(_) => "; its program ended or was killed, or the network cut it",
-        Error::Refused(_) => "; is the program that binds it running, and the port right?",
+        Error::Reset(_) => {
+            "; the peer's program ended or was killed, or the network broke the connection"
+        }
+        Error::Refused(_) => "; is the program that binds it running, and is the port right?",
         // They say what is wrong with which side.
         Error::Incompatible(text) if text.contains("; ") => "",
         Error::Incompatible(_) => "; is the other side an rdma:// endpoint of zmq-rdma?",
         Error::Unreachable(text) if text.contains("see ") => "",
-        Error::Unreachable(_) => "; check the address, and the way there (zmq-rdma doctor)",
+        Error::Unreachable(_) => "; check the address and the route to it (zmq-rdma doctor)",
         Error::Malformed(_) => {
             "; is the other side an rdma:// endpoint of zmq-rdma? (tcp:// and rdma:// do not mix)"
         }
@@ -213,16 +215,16 @@ fn advice(why: &Error) -> String {
         Error::Device { code, .. } if *code == libc::EMFILE || *code == libc::ENFILE => {
             "; raise the limit of open files (ulimit -n)"
         }
-        Error::Device { .. } => "; zmq-rdma doctor looks for the cause",
+        Error::Device { .. } => "; zmq-rdma doctor may find the cause",
         Error::Address(AddressFault::InUse) => "; another socket listens there (ss -ltnp)",
         Error::Address(AddressFault::NotLocal) => "; ip addr lists those that do",
-        Error::Address(AddressFault::NoDevice) => "; ip link and rdma link list those that are",
+        Error::Address(AddressFault::NoDevice) => "; ip link and rdma link list those that exist",
         Error::Address(AddressFault::Denied) => {
             "; a port below 1024 needs root or CAP_NET_BIND_SERVICE"
         }
         Error::Limit(text) if text.contains("ulimit") => "",
-        Error::Limit(_) => "; zmq-rdma doctor tells the limits of this machine",
-        Error::Misuse(_) => "; this is a defect of zmq-rdma, please report it",
+        Error::Limit(_) => "; zmq-rdma doctor shows the limits of this machine",
+        Error::Misuse(_) => "; this is a defect in zmq-rdma, please report it",
     };
     format!("{why}{hint}")
 }
