@@ -27,7 +27,8 @@ template <class Base> class rdma_counted_t : public Base
                     const endpoint_uri_pair_t &endpoint_uri_pair_) :
         Base (fd_, options_, endpoint_uri_pair_),
         _messages (&_uncounted),
-        _uncounted ()
+        _uncounted (),
+        _counted_link (NULL)
     {
     }
 
@@ -45,6 +46,7 @@ template <class Base> class rdma_counted_t : public Base
     //  From now on, count as this link's.
     void count_for (zmq_rdma_link_t *link_)
     {
+        _counted_link = link_;
         if (rdma_ops ()->messages (link_, &_messages) < 0)
             _messages = &_uncounted;
     }
@@ -75,8 +77,9 @@ template <class Base> class rdma_counted_t : public Base
         //  With a mechanism it is ZMTP 3. Nothing has been decoded yet.
         if (_mechanism != NULL) {
             LIBZMQ_DELETE (_decoder);
-            _decoder = new (std::nothrow) rdma_decoder_t (
-              _options.in_batch_size, _options.maxmsgsize, _options.zero_copy);
+            _decoder = new (std::nothrow)
+              rdma_decoder_t (_options.in_batch_size, _options.maxmsgsize,
+                              _options.zero_copy, _counted_link);
             alloc_assert (_decoder);
         }
         return true;
@@ -121,6 +124,7 @@ template <class Base> class rdma_counted_t : public Base
     zmq_rdma_messages_t *_messages;
     //  Where nobody looks.
     zmq_rdma_messages_t _uncounted;
+    zmq_rdma_link_t *_counted_link;
 
     ZMQ_NON_COPYABLE_NOR_MOVABLE (rdma_counted_t)
 };

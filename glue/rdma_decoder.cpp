@@ -2,27 +2,37 @@
 
 #include "precompiled.hpp"
 #include <algorithm>
+#include <limits>
 #include <string.h>
 
 #include "err.hpp"
 #include "likely.hpp"
+#include "rdma_address.hpp"
+#include "rdma_body.hpp"
 #include "rdma_decoder.hpp"
 #include "v2_protocol.hpp"
 #include "wire.hpp"
 
 zmq::rdma_decoder_t::rdma_decoder_t (size_t bufsize_,
                                      int64_t maxmsgsize_,
-                                     bool zero_copy_) :
+                                     bool zero_copy_,
+                                     zmq_rdma_link_t *link_) :
     _allocator (bufsize_),
     _buffer (_allocator.allocate ()),
+    _bufsize (bufsize_),
     _maxmsgsize (maxmsgsize_),
     _zero_copy (zero_copy_),
+    _link (link_),
     _header_size (0),
     _body (NULL),
     _left (0)
 {
     const int rc = _msg.init ();
     errno_assert (rc == 0);
+    if (_link)
+        rdma_ops ()->read_ahead (_link, _maxmsgsize < 0
+                                          ? std::numeric_limits<size_t>::max ()
+                                          : static_cast<size_t> (_maxmsgsize));
 }
 
 //  The allocator lets go of its buffer by itself.
@@ -114,7 +124,7 @@ int zmq::rdma_decoder_t::begin (unsigned char flags_,
     const unsigned char *const end = _allocator.data () + _allocator.size ();
     if (unlikely (size < static_cast<size_t> (msg_t::max_vsm_size)
                   || !_zero_copy || size > static_cast<size_t> (end - body_)))
-        rc = _msg.init_size (size);
+        rc = body_ == end && adopt (size) ? 0 : _msg.init_size (size);
     else {
         rc = _msg.init_external_storage (
           _allocator.provide_content (), body_, size,
@@ -141,6 +151,21 @@ int zmq::rdma_decoder_t::begin (unsigned char flags_,
     _body = static_cast<unsigned char *> (_msg.data ());
     _left = size;
     return 0;
+}
+
+bool zmq::rdma_decoder_t::adopt (size_t size_)
+{
+    //  It must be read straight into its place.
+    if (likely (!_link || size_ < rdma_body_least || size_ <= _bufsize))
+        return false;
+    void *data = NULL;
+    zmq_rdma_body_t *body = NULL;
+    if (rdma_ops ()->take_ahead (_link, size_, &data, &body) <= 0)
+        return false;
+    //  The device may be writing there: it can not just be freed.
+    const int rc = _msg.init_data (data, size_, rdma_body_free, body);
+    alloc_assert (rc == 0);
+    return true;
 }
 
 int zmq::rdma_decoder_t::go_on (const unsigned char *data_,

@@ -10,6 +10,7 @@
 #include "macros.hpp"
 #include "msg.hpp"
 #include "stdint.hpp"
+#include "../include/zmq_rdma.h"
 
 namespace zmq
 {
@@ -20,8 +21,12 @@ class rdma_decoder_t ZMQ_FINAL : public i_decoder
 {
   public:
     //  Arguments as for v2_decoder_t: size of its buffer; bytes of a body at
-    //  most, -1: any; whether messages may stay in the buffer.
-    rdma_decoder_t (size_t bufsize_, int64_t maxmsgsize_, bool zero_copy_);
+    //  most, -1: any; whether messages may stay in the buffer. The link that
+    //  it decodes from, which may then READ large bodies ahead; NULL: none.
+    rdma_decoder_t (size_t bufsize_,
+                    int64_t maxmsgsize_,
+                    bool zero_copy_,
+                    zmq_rdma_link_t *link_);
     ~rdma_decoder_t () ZMQ_OVERRIDE;
 
     //  i_decoder interface.
@@ -47,13 +52,19 @@ class rdma_decoder_t ZMQ_FINAL : public i_decoder
     //  Returns -1, with errno, if there may be none.
     int begin (unsigned char flags_, uint64_t size_, unsigned char *body_);
 
+    //  Makes the message from memory where its body, all of which is to come,
+    //  is already, or is on its way to. Returns false if there is none.
+    bool adopt (size_t size_);
+
     //  Takes what there is of the body. Returns 1 if that is all of it.
     int go_on (const unsigned char *data_, size_t size_, size_t *used_);
 
     shared_message_memory_allocator _allocator;
     unsigned char *_buffer;
+    const size_t _bufsize;
     const int64_t _maxmsgsize;
     const bool _zero_copy;
+    zmq_rdma_link_t *const _link;
 
     unsigned char _header[max_header_size];
     size_t _header_size;

@@ -24,6 +24,7 @@ zmq::rdma_outbox_t::rdma_outbox_t (zmq_rdma_link_t *link_, int batch_size_) :
     _loaded (false),
     _used (false),
     _whole (false),
+    _header (0),
     _left (0),
     _rest (NULL),
     _rest_size (0),
@@ -52,6 +53,11 @@ void zmq::rdma_outbox_t::close (msg_t *message_)
 
 void zmq::rdma_outbox_t::load (i_encoder *encoder_)
 {
+    load (encoder_, max_header_size);
+}
+
+void zmq::rdma_outbox_t::load (i_encoder *encoder_, size_t header_)
+{
     //  Those of handshakes and heartbeats are commands.
     _used |= (_message.flags () & msg_t::command) == 0;
     encoder_->load_msg (&_message);
@@ -59,11 +65,13 @@ void zmq::rdma_outbox_t::load (i_encoder *encoder_)
     _left = _message.size ();
 
     //  Where the receiver may take it from where it is, all that is encoded is
-    //  the header.
+    //  the header. If that is all, the receiver may have the body before it
+    //  knows whose it is.
     size_t from = 0;
-    _whole = unlikely (_left >= max_header_size + _worth)
+    _header = header_;
+    _whole = unlikely (_left >= header_ + _worth)
              && _ops->lends_from (_link, &from) >= 0 && from > 0
-             && _left - max_header_size >= from;
+             && _left >= from;
 }
 
 size_t zmq::rdma_outbox_t::pack (i_encoder *encoder_,
@@ -76,7 +84,8 @@ size_t zmq::rdma_outbox_t::pack (i_encoder *encoder_,
     const size_t header = large ? 9 : 2;
     if (unlikely (flags & rdma_control_flags) || header > size_
         || body > size_ - header) {
-        load (encoder_);
+        load (encoder_,
+              flags & rdma_control_flags || !large ? max_header_size : header);
         return 0;
     }
 
@@ -103,8 +112,7 @@ size_t zmq::rdma_outbox_t::encode (i_encoder *encoder_,
 {
     if (unlikely (_whole)) {
         const size_t done = _message.size () - _left;
-        size_ =
-          std::min (size_, max_header_size - std::min (done, max_header_size));
+        size_ = std::min (size_, _header - std::min (done, _header));
         if (size_ == 0)
             return 0;
     }
@@ -138,7 +146,8 @@ bool zmq::rdma_outbox_t::lend (i_encoder *encoder_, size_t *sent_)
 
 bool zmq::rdma_outbox_t::take_rest (i_encoder *encoder_)
 {
-    if (likely (_left < _worth) || _message.size () - _left < max_header_size)
+    if (likely (_left < _worth)
+        || _message.size () - _left < (_whole ? _header : max_header_size))
         return false;
 
     //  Past the header, and with so much to go, an encoder that is given no

@@ -37,7 +37,8 @@ class rdma_outbox_t
     //  The message to pull the next one into, and to give to the encoder then.
     msg_t *message () { return &_message; }
 
-    //  Gives the message to the encoder.
+    //  Gives the message to the encoder, which puts whatever header it likes
+    //  before it.
     void load (i_encoder *encoder_);
 
     //  True iff an encoder has been given the message and may still work on it.
@@ -79,6 +80,9 @@ class rdma_outbox_t
         uint64_t until;
     };
 
+    //  The same, where it is known which.
+    void load (i_encoder *encoder_, size_t header_);
+
     //  Whether the rest of the message is to be lent; takes it from the encoder.
     bool take_rest (i_encoder *encoder_);
 
@@ -96,8 +100,9 @@ class rdma_outbox_t
     bool _loaded;
     bool _used;
 
-    //  All of it but the header is to be lent.
+    //  All of it but the header is to be lent; so long is that at most.
     bool _whole;
+    size_t _header;
 
     //  What the encoder has left of it, at least.
     size_t _left;

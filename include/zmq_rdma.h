@@ -31,7 +31,7 @@
 /*
  Version of the vtable; a caller refuses a table of another version.
  */
-#define ZMQ_RDMA_ABI 9
+#define ZMQ_RDMA_ABI 10
 
 /*
  Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
@@ -462,6 +462,20 @@ typedef struct zmq_rdma_ops_t {
      -EINVAL: a variable is none of what it may be; the log says which.
      */
     int32_t (*read_environment)(void);
+    /*
+     From now on READ bodies of up to `most` bytes before they are asked for, as far as there is memory for
+     them; 0: none. To be asked for with `take_ahead`, or else they are copied.
+     */
+    int32_t (*read_ahead)(struct zmq_rdma_link_t *link, size_t most);
+    /*
+     For who has read a header, and wants the next `size` bytes of the stream as a message's: the memory where they are
+     already, or are on their way to, as from `take_body`. 1: there it is; until the next `read_into`, which
+     is to be given it, it is held as that one's. 0: none; nothing is written.
+     */
+    int32_t (*take_ahead)(struct zmq_rdma_link_t *link,
+                          size_t size,
+                          void **data,
+                          struct zmq_rdma_body_t **body);
 } zmq_rdma_ops_t;
 
 /*

@@ -199,6 +199,7 @@ impl Endpoint for Fake {
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
             reads: true,
+            reads_at_once: 4,
             may_lend: true,
             ..Caps::default()
         }

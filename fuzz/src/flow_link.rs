@@ -122,7 +122,7 @@ impl End {
             key: !(self.sent as u32),
             len,
         };
-        let frame = self.flow.start_rts(rts).to_vec();
+        let frame = self.flow.start_rts(rts, len % 2 == 0).to_vec();
         self.asked.push_back(self.sent);
         self.sent += u64::from(len);
         self.push(frame);
@@ -206,7 +206,8 @@ impl End {
                 }
                 self.take(Item::Data((frame.len() - HEADER) as u64));
             }
-            Incoming::Rts(rts) => {
+            Incoming::Rts(rts, more) => {
+                assert!(!honest || more == (rts.len % 2 == 0));
                 assert!(!honest || rts.addr == self.heard, "bytes are missing");
                 assert!(!self.stopped, "an RTS after RSTOP");
                 self.take(Item::Rts(rts.len.into()));

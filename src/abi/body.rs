@@ -6,8 +6,10 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::guard::door;
+use super::ops::on;
 use super::out::put;
-use super::types::Body;
+use super::report::Live;
+use super::types::{Body, Link};
 use crate::stream::pool;
 
 pub(super) extern "C" fn take_body(
@@ -22,6 +24,33 @@ pub(super) extern "C" fn take_body(
         let Some((chunk, start)) = pool::pool().take(size) else {
             return 0;
         };
+        put(data, start.as_ptr().cast());
+        put(body, chunk.as_ptr().cast());
+        1
+    })
+}
+
+pub(super) extern "C" fn read_ahead(link: *mut Link, most: usize) -> i32 {
+    on("read_ahead", link, |live: &mut Live| {
+        live.link.read_ahead(most);
+        0
+    })
+}
+
+pub(super) extern "C" fn take_ahead(
+    link: *mut Link,
+    size: usize,
+    data: *mut *mut c_void,
+    body: *mut *mut Body,
+) -> i32 {
+    on("take_ahead", link, |live: &mut Live| {
+        if data.is_null() || body.is_null() {
+            return -libc::EFAULT;
+        }
+        let Some(taken) = live.link.adopt(size) else {
+            return 0;
+        };
+        let (chunk, start) = taken.into_message();
         put(data, start.as_ptr().cast());
         put(body, chunk.as_ptr().cast());
         1

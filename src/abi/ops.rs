@@ -8,7 +8,7 @@ use std::mem::size_of;
 use std::ptr::null;
 use std::time::Instant;
 
-use super::body::{give_body, take_body};
+use super::body::{give_body, read_ahead, take_ahead, take_body};
 use super::env;
 use super::guard::door;
 use super::handle::Handle;
@@ -69,6 +69,8 @@ static OPS: Ops = Ops {
     give_body,
     look,
     read_environment,
+    read_ahead,
+    take_ahead,
 };
 
 /// What a door can say it has read.
@@ -87,7 +89,7 @@ fn address(from: *const Addr) -> std::result::Result<Option<std::net::SocketAddr
 }
 
 /// Run the body of a door on what is behind a handle.
-fn on<T, H>(name: &str, handle: *const H, body: impl FnOnce(&mut T) -> i32) -> i32 {
+pub(super) fn on<T, H>(name: &str, handle: *const H, body: impl FnOnce(&mut T) -> i32) -> i32 {
     door(name, || {
         // SAFETY: handles of type H come from `Handle::<T>::give` below, and
         // the header asks for one thread at a time.

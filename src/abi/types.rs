@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use super::stats::Messages;
 
 /// Version of the vtable; a caller refuses a table of another version.
-pub const ZMQ_RDMA_ABI: u32 = 9;
+pub const ZMQ_RDMA_ABI: u32 = 10;
 
 /// Option of `zmq_setsockopt` and `zmq_getsockopt` (int): which device serves the endpoints that the
 /// socket binds and connects from then on. Far from libzmq's own numbers.
@@ -264,4 +264,17 @@ pub struct Ops {
     /// before `listen` and `dial`: no other function reads it, but the first to need it if this was never called.
     /// -EINVAL: a variable is none of what it may be; the log says which.
     pub read_environment: extern "C" fn() -> i32,
+
+    /// From now on READ bodies of up to `most` bytes before they are asked for, as far as there is memory for
+    /// them; 0: none. To be asked for with `take_ahead`, or else they are copied.
+    pub read_ahead: extern "C" fn(link: *mut Link, most: usize) -> i32,
+    /// For who has read a header, and wants the next `size` bytes of the stream as a message's: the memory where they are
+    /// already, or are on their way to, as from `take_body`. 1: there it is; until the next `read_into`, which
+    /// is to be given it, it is held as that one's. 0: none; nothing is written.
+    pub take_ahead: extern "C" fn(
+        link: *mut Link,
+        size: usize,
+        data: *mut *mut c_void,
+        body: *mut *mut Body,
+    ) -> i32,
 }

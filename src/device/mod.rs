@@ -74,6 +74,8 @@ pub struct Caps {
     pub reads: bool,
     /// Bytes from which a READ costs less than copies; `None`: it never does.
     pub reads_pay_from: Option<usize>,
+    /// READs that are well under way at once; more may be posted. 0 counts as 1.
+    pub reads_at_once: u16,
     /// Whether a READ may take a copy's place at all: not before it has been tried there.
     pub may_lend: bool,
     /// `post_gather` does not copy.

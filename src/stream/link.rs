@@ -3,6 +3,7 @@
 //! between. The caller reserves, fills and commits buffers, reads received
 //! chunks, and turns the crank when the descriptor is ready.
 
+mod ahead;
 mod lend;
 mod read;
 
@@ -13,7 +14,7 @@ use std::time::Instant;
 use super::inbox::Inbox;
 use super::loans::Loans;
 use super::pool;
-use super::sizes::{Rendezvous, Sizes};
+use super::sizes::{Large, Rendezvous, Sizes};
 use super::tally::{self, Ledger};
 use crate::device::region::{Filled, Free};
 use crate::device::{Endpoint, Event, Kind, Ready, Remote};
@@ -22,6 +23,8 @@ use crate::proto::flow::link::{Flow, Incoming, Role, Setup};
 use crate::proto::flow::negotiate::{self, Terms};
 use crate::wire::frame::{Rts, Type, HEADER};
 use crate::wire::hello::{Hello, Reason, GRANT_MIN};
+
+pub(super) use ahead::AHEAD;
 
 /// Milliseconds between two calls of [`Link::tick`] at most, and at least.
 pub const TICK_MS: u32 = 5000;
@@ -61,6 +64,7 @@ pub struct State {
 /// One link.
 pub struct Link {
     ledger: Ledger,
+    // Dropped before what its READs fill.
     endpoint: Box<dyn Endpoint>,
     phase: Phase,
     inbox: Inbox,
@@ -70,6 +74,9 @@ pub struct Link {
     loans: Loans,
     rendezvous: Rendezvous,
     pool: Option<Arc<pool::User>>,
+    /// The longest body that the reader wants READ ahead, and bytes of all of them at most.
+    ahead_most: usize,
+    ahead_room: usize,
     events: Vec<Event>,
     /// The device had no send slot; it will tell.
     starved: bool,
@@ -84,7 +91,7 @@ impl Link {
     /// A connection that the device accepted; its handshake begins.
     pub fn acceptor(endpoint: Box<dyn Endpoint>, sizes: Sizes) -> Link {
         let ledger = Ledger::open(tally::Role::Accepted, &*endpoint);
-        let large = (sizes.rendezvous, sizes.pool.clone());
+        let large = sizes.large();
         Link::new(endpoint, ledger, Phase::Requested(sizes), large)
     }
 
@@ -94,16 +101,10 @@ impl Link {
         let setup = setup(&*endpoint, Role::Initiator, terms, sizes.offer.grant);
         let ledger = Ledger::open(tally::Role::Connected, &*endpoint);
         let phase = Phase::Open(Flow::new(setup));
-        let large = (sizes.rendezvous, sizes.pool.clone());
-        Link::new(endpoint, ledger, phase, large)
+        Link::new(endpoint, ledger, phase, sizes.large())
     }
 
-    fn new(
-        endpoint: Box<dyn Endpoint>,
-        ledger: Ledger,
-        phase: Phase,
-        (rendezvous, pool): (Rendezvous, Option<Arc<pool::User>>),
-    ) -> Link {
+    fn new(endpoint: Box<dyn Endpoint>, ledger: Ledger, phase: Phase, large: Large) -> Link {
         Link {
             ledger,
             endpoint,
@@ -112,8 +113,10 @@ impl Link {
             deaf: false,
             reserved: None,
             loans: Loans::default(),
-            rendezvous,
-            pool,
+            rendezvous: large.rendezvous,
+            pool: large.pool,
+            ahead_most: 0,
+            ahead_room: large.ahead,
             events: Vec::new(),
             starved: false,
             ticking: false,
@@ -393,9 +396,9 @@ impl Link {
         match incoming {
             Incoming::Data if self.deaf => flow.on_consumed(),
             Incoming::Data => self.inbox.push_data(filled),
-            Incoming::Rts(rts) => {
+            Incoming::Rts(rts, more) => {
                 let Rts { addr, key, len } = rts;
-                self.inbox.push_rts(Remote { key, addr, len });
+                self.inbox.push_rts(Remote { key, addr, len }, more);
                 self.drop_unread();
             }
             Incoming::Answer(settled) => return self.on_answer(settled),
@@ -415,6 +418,8 @@ impl Link {
             flow.on_recvs_posted(posted);
         }
         self.post_owed()?;
+        // Behind the answers to those before: see there.
+        self.look_ahead()?;
         self.push()?;
         if self.shut && self.is_finished() && !self.disconnected {
             self.disconnected = true;

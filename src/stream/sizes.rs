@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::link::AHEAD;
 use crate::device::region::pool;
 use crate::device::{self, Choice};
 use crate::proto::flow::credit::CONTROL_PLACES;
@@ -55,6 +56,17 @@ pub struct Sizes {
     pub pool: Option<Arc<pool::User>>,
 }
 
+/// What a link does with large bodies.
+#[derive(Debug, Clone)]
+pub struct Large {
+    /// See [`Sizes`].
+    pub rendezvous: Rendezvous,
+    /// See [`Sizes`].
+    pub pool: Option<Arc<pool::User>>,
+    /// Bytes that it READs before they are asked for, at most.
+    pub ahead: usize,
+}
+
 impl Sizes {
     /// `options` as the user has it; `sndbuf` and `rcvbuf` in it bound the windows.
     pub fn new(choice: Choice, mut options: device::Options) -> Sizes {
@@ -86,6 +98,15 @@ impl Sizes {
             Rendezvous::Auto | Rendezvous::From(_) => FEATURE_READ,
         };
         self
+    }
+
+    /// What of this concerns large bodies.
+    pub fn large(&self) -> Large {
+        Large {
+            rendezvous: self.rendezvous,
+            pool: self.pool.clone(),
+            ahead: self.device.rcvbuf.map_or(AHEAD, |bytes| bytes.min(AHEAD)),
+        }
     }
 
     /// With a pool of up to `cap` bytes for the messages that may be READ, where any may.

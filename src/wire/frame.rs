@@ -20,6 +20,8 @@ pub const VERSION: u8 = 1;
 pub const FLAG_BLOCKED: u8 = 0b0001;
 /// Flag of DATA: the stream goes on where RSTOP cut it.
 pub const FLAG_RESUMED: u8 = 0b0010;
+/// Flag of RTS: the next RTS goes on with the same body.
+pub const FLAG_MORE: u8 = 0b0100;
 /// Bytes of the payload of a FIN: the count of stream bytes sent.
 pub const FIN_PAYLOAD: usize = 8;
 /// Bytes of the payload of an RTS.

@@ -165,7 +165,7 @@ static size_t one_case ()
     outcome_t one, two;
     {
         zmq::v2_decoder_t theirs (buffer, most, zero_copy);
-        zmq::rdma_decoder_t ours (buffer, most, zero_copy);
+        zmq::rdma_decoder_t ours (buffer, most, zero_copy, NULL);
         run (&theirs, stream, pieces, &one);
         run (&ours, stream, pieces, &two);
     }

@@ -78,13 +78,13 @@ def announce(bench, length=ANNOUNCED):
     return bad
 
 
-def request(bad):
+def request(bad, announced=ANNOUNCED):
     """What the server asks to READ: (stag of its sink, offset there, length)."""
     while (segment := bad.segment()) and segment[1] & 0xF != READ_REQUEST:
         pass
     assert segment, "it hung up before it asked"
     stag, offset, length, key, address = struct.unpack(">IQIIQ", segment[18:46])
-    assert (length, key, address) == (ANNOUNCED, 7, 0), (length, key, address)
+    assert (length, key, address) == (announced, 7, 0), (length, key, address)
     return stag, offset, length
 
 
@@ -120,16 +120,29 @@ def false_answers():
 
 @test(only="rdma")
 def more_than_was_announced():
-    """An RTS of 4 GiB in the middle of a message of 100,000 bytes is refused, and costs nothing."""
+    """An RTS of more than the message of 100,000 bytes that it is in: of more than a message may have, or of 4 GiB, it
+    is refused, and costs nothing; of one byte more it may be READ ahead, and bytes behind the message are no message."""
     bench = arena(MAXMSGSIZE=1 << 20)
-    for length in (ANNOUNCED + 1, 0xFFFFFFFF):
+    for length in ((1 << 20) + 1, 0xFFFFFFFF):
         for _ in range(20):
             bad = announce(bench, length)
             while (word := bad.next()) and word[0] != RSTOP:
                 pass
             assert word, "it hung up instead of declining"
             bad.close()
-    bench.end("40 RTS of more than was announced", 8192)
+    bad = announce(bench, ANNOUNCED + 1)
+    stag, offset, length = request(bad, ANNOUNCED + 1)
+    # The message, and the first byte of one of 2^64 - 1 bytes.
+    answer = bytes(length - 1) + b"\2"
+    for at in range(0, length, 1000):
+        part = bytearray(tagged(RESPONSE, answer[at : at + 1000], stag, offset + at))
+        if at + 1000 < length:
+            part[0] &= ~0x40
+        bad.raw.sendall(fpdu(bytes(part)))
+    bad.send(DATA, b"\xff" * 8)
+    assert to_the_end(bad.raw, 5 * zt.SLOW), "a message of 2^64 - 1 bytes"
+    bad.close()
+    bench.end("41 RTS of more than was announced", 8192)
 
 
 @test(bound=120, only="rdma")

@@ -119,6 +119,7 @@ const UNSAFE_ITEMS: &[&str] = &[
     "src/device/soft/endpoint.rs",
     "src/stream/link.rs",
     "src/stream/link/lend.rs",
+    "src/stream/link/ahead.rs",
     "src/stream/link/read.rs",
 ];
 

@@ -12,6 +12,8 @@
 //! Each process has a pool of its own. A forked child may read and free what it has inherited;
 //! the chunk then is unmapped in the child, and nothing of the parent's is touched.
 
+mod taken;
+
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +24,7 @@ use super::Registrar;
 use crate::error::Result;
 use crate::os::pages::Pages;
 use crate::os::{self, PerProcess};
+pub use taken::Taken;
 
 /// The least and the largest message that is pooled, in bytes.
 pub const LEAST: usize = 64 << 10;

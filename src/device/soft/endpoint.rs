@@ -232,6 +232,7 @@ impl device::Endpoint for Endpoint {
             },
             // A READ through TCP is copied as often as a SEND.
             reads_pay_from: None,
+            reads_at_once: 4,
             may_lend: true,
             gathers: true,
         }

@@ -82,6 +82,8 @@ pub(super) struct Context {
     down: AtomicU64,
     /// siw: index of the network interface that it is on.
     siw_interface: Option<u32>,
+    /// READs of a connection that are well under way at once.
+    reads_at_once: u16,
     placeholder: Option<Cq>,
     keeper: Option<Id>,
 }
@@ -122,6 +124,10 @@ impl Context {
             gone: AtomicBool::new(false),
             down: AtomicU64::new(0),
             siw_interface: None,
+            reads_at_once: match vendor {
+                quirk::RXE_VENDOR => 1,
+                _ => limits.reads_out.into(),
+            },
             placeholder: None,
             keeper: Some(keeper),
         };
@@ -187,6 +193,11 @@ impl Context {
     pub(super) fn vectors(&self) -> c_int {
         // SAFETY: the keeper keeps the context open.
         unsafe { (*self.verbs.as_ptr()).num_comp_vectors }
+    }
+
+    /// READs of a connection that are well under way at once.
+    pub(super) fn reads_at_once(&self) -> u16 {
+        self.reads_at_once
     }
 
     /// Where the device tells of itself.

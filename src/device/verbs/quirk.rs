@@ -16,6 +16,11 @@ pub(super) fn holds_to_the_limit(vendor: u32) -> Bound {
     }
 }
 
+/// rxe's vendor id. Its responder goes on with the answer to a READ on whatever processor the next request arrives, and
+/// what it sends from two is not in order: the requester then asks for all of it once more, and after some such times gives the
+/// connection up (rxe_resp.c and rxe_comp.c of Linux 6.1). So nothing should follow a READ before it is done.
+pub(super) const RXE_VENDOR: u32 = 0xff_ffff;
+
 /// From so many bytes on siw does not copy a SEND that is not signaled, but lets TCP send it
 /// out of the caller's memory: still unsent, or to be sent again, when a later completion
 /// says that the memory is free (siw_qp_tx.c of Linux 6.1, where it says why signaled ones are copied).

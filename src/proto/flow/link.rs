@@ -50,8 +50,9 @@ pub struct Setup {
 pub enum Incoming {
     /// Bytes of the stream: everything after the frame header.
     Data,
-    /// Bytes of the stream, to be READ. They are taken in by [`Flow::on_read_done`].
-    Rts(Rts),
+    /// Bytes of the stream, to be READ, and whether the next RTS goes on with the same body. They
+    /// are taken in by [`Flow::on_read_done`].
+    Rts(Rts, bool),
     /// Bytes of the stream that will come once more.
     Dropped,
     /// RTS of ours are settled.

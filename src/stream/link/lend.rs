@@ -157,7 +157,7 @@ impl Link {
         let Some(Remote { key, addr, len }) = expose(&mut *self.endpoint, body)? else {
             return Ok(false);
         };
-        let bytes = flow.start_rts(Rts { addr, key, len });
+        let bytes = flow.start_rts(Rts { addr, key, len }, left > 0);
         self.loans.on_posted();
         self.ledger.control_sent(false, false);
         slot.write(0, &bytes);

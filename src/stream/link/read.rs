@@ -2,9 +2,19 @@
 //! The reader's side of a link: bytes out of slots, and bytes that are READ
 //! from the peer straight into the reader's own buffer.
 
+use std::ops::Range;
+
 use super::{Link, Phase};
 use crate::error::{Error, Result};
 use crate::stream::inbox::First;
+use crate::stream::pool::Taken;
+
+/// Bytes of a body that was READ ahead.
+#[allow(unsafe_code)]
+fn there(taken: &Taken, part: Range<usize>) -> &[u8] {
+    // SAFETY: it was taken for them, and the device is done with it.
+    unsafe { taken.bytes(part) }
+}
 
 impl Link {
     /// The next received bytes. `Again`: none now. `Closed`: the peer closed
@@ -12,6 +22,7 @@ impl Link {
     pub fn chunk(&self) -> Result<&[u8]> {
         match self.inbox.first() {
             First::Bytes(bytes) => Ok(bytes),
+            First::Ahead(taken, part) => Ok(there(taken, part)),
             _ => Err(self.nothing()),
         }
     }
@@ -47,7 +58,14 @@ impl Link {
         while done < size {
             let at = to.wrapping_add(done);
             match self.inbox.first() {
-                First::Bytes(bytes) => {
+                // Its reader may have a place for it once it has seen what comes before.
+                First::Ahead(..) if done > 0 => break,
+                first @ (First::Bytes(_) | First::Ahead(..)) => {
+                    let bytes = match first {
+                        First::Bytes(bytes) => bytes,
+                        First::Ahead(taken, part) => there(taken, part),
+                        _ => break,
+                    };
                     let n = bytes.len().min(size - done);
                     // SAFETY: `to` has room for `size` bytes, done + n <= size, and it is no
                     // memory of ours.
@@ -89,7 +107,8 @@ impl Link {
         let (mut count, mut used) = (0, 0);
         while let Some((from, number)) = self.inbox.rts_behind(count).filter(|_| able) {
             let len = from.len as usize;
-            if len > size - used {
+            // The first waits for no other: those before it are done.
+            if len > size - used || (count > 0 && !self.read_may_start()) {
                 break;
             }
             let at = to.wrapping_add(used);

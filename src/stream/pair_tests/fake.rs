@@ -29,6 +29,8 @@ pub(super) struct Lane {
     /// READs posted by the receiver, and those that are complete: from, to, token.
     pub(super) reads: VecDeque<(Remote, usize, u64)>,
     pub(super) read: VecDeque<u64>,
+    /// What the sender posted, in order: types of frames, and 0 for a READ of its own.
+    pub(super) calls: Vec<u8>,
     /// A READ was refused, or nothing can be sent any more.
     pub(super) broken: bool,
 }
@@ -87,6 +89,7 @@ pub(super) struct Fake {
     pub(super) quiet: Duration,
     /// Registrations that fail before one does not.
     pub(super) refuses: Refusal,
+    pub(super) reads_at_once: u16,
 }
 
 /// Which registrations fail.
@@ -112,6 +115,7 @@ impl Fake {
             flush_completes: false,
             quiet: Duration::MAX,
             refuses: Refusal::None,
+            reads_at_once: 4,
         }
     }
 
@@ -149,6 +153,7 @@ impl Endpoint for Fake {
             recv_depth: self.options.recv_depth,
             send_depth: self.options.send_depth,
             reads: true,
+            reads_at_once: self.reads_at_once,
             may_lend: true,
             ..Caps::default()
         }
@@ -195,6 +200,7 @@ impl Endpoint for Fake {
         if out.broken {
             return Err(Error::Reset("nothing can be sent".into()));
         }
+        out.calls.push(filled.bytes()[0]);
         out.sent.push_back(filled.bytes().to_vec());
         Ok(())
     }
@@ -224,6 +230,8 @@ impl Endpoint for Fake {
         self.refused(Refusal::Read)?;
         let mut lane = self.inward.lock().unwrap();
         lane.reads.push_back((from, to as usize, token));
+        drop(lane);
+        self.out.lock().unwrap().calls.push(0);
         Ok(())
     }
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
@@ -257,5 +265,11 @@ impl Endpoint for Fake {
     fn disconnect(&mut self) -> Result<()> {
         self.out.lock().unwrap().closed = true;
         Ok(())
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.abort();
     }
 }

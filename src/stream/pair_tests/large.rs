@@ -2,7 +2,12 @@
 //! Large bodies that are READ from where they are, over the device of [`super`],
 //! and peers that lie about them.
 
+mod ahead;
+
+use std::collections::HashMap;
+
 use super::*;
+use crate::device::region::pool::{self, Taken};
 use crate::proto::flow::rendezvous::{BEHIND, MOST_OPEN};
 use crate::stream::sizes::Rendezvous;
 use crate::wire::frame::{Header, Rts, Type, FLAG_RESUMED, HEADER};
@@ -19,7 +24,11 @@ struct Large {
     /// What is left of the last body: where it begins.
     rest: Option<usize>,
     buffer: Vec<u8>,
+    /// In place of the buffer, and so many bytes.
+    adopted: Option<(Taken, usize)>,
     waiting: bool,
+    /// Where in the stream bodies begin, and their bytes.
+    begun: HashMap<u64, usize>,
 }
 
 impl Large {
@@ -30,7 +39,9 @@ impl Large {
             lent: 0,
             rest: None,
             buffer: Vec::new(),
+            adopted: None,
             waiting: false,
+            begun: HashMap::new(),
         }
     }
 
@@ -41,6 +52,7 @@ impl Large {
             let body = (0..len as u64).map(|i| byte(from + i)).collect();
             self.bodies.push_back((body, u64::MAX));
             self.rest = Some(0);
+            self.begun.insert(from, len);
         }
         let (Some((body, until)), Some(at)) = (self.bodies.back_mut(), self.rest) else {
             return true;
@@ -81,12 +93,21 @@ impl Large {
         if !self.waiting {
             self.buffer = vec![0x55; size];
         }
-        let (to, size) = (self.buffer.as_mut_ptr(), self.buffer.len());
+        let (to, size) = match &self.adopted {
+            Some((taken, size)) => (taken.start().as_ptr(), *size),
+            None => (self.buffer.as_mut_ptr(), self.buffer.len()),
+        };
         // SAFETY: the buffer stays until bytes come, or as long as the link.
         match unsafe { self.side.link.read(to, size, steady) } {
             Ok(n) => {
                 self.waiting = false;
-                for (i, &b) in self.buffer[..n].iter().enumerate() {
+                let adopted = self.adopted.take();
+                // SAFETY: as above.
+                let adopted = adopted
+                    .as_ref()
+                    .map(|(taken, _)| unsafe { taken.bytes(0..n) });
+                let got = adopted.unwrap_or_else(|| &self.buffer[..n]);
+                for (i, &b) in got.iter().enumerate() {
                     let at = self.side.read + i as u64;
                     assert_eq!(b, byte(at), "byte {at}");
                 }
@@ -95,10 +116,21 @@ impl Large {
             }
             Err(why) => {
                 let reads = self.side.inward.lock().unwrap().reads.len();
-                self.waiting = why == Error::Again && (self.waiting || reads > 0);
+                self.waiting =
+                    why == Error::Again && (self.adopted.is_some() || self.waiting || reads > 0);
                 0
             }
         }
+    }
+
+    /// As the decoder, which knows that a body of so many bytes is next. Whether it was, or is being, READ ahead.
+    fn adopt(&mut self, size: usize) -> bool {
+        if self.waiting {
+            return false;
+        }
+        self.adopted = self.side.link.adopt(size).map(|taken| (taken, size));
+        self.waiting = self.adopted.is_some();
+        self.waiting
     }
 
     fn turn(&mut self, reading: bool) -> bool {
@@ -109,7 +141,7 @@ impl Large {
             moved |= self.lend(0);
         }
         moved |= self.side.is_busy();
-        while reading && self.read(1 << 16, true) > 0 {
+        while reading && self.read(1 << 17, true) > 0 {
             moved = true;
         }
         moved
@@ -125,8 +157,16 @@ fn large_pair(a: Options, b: Options) -> [RefCell<Large>; 2] {
 }
 
 fn altered(a: Options, b: Options, of_a: Refusal, of_b: Refusal) -> [RefCell<Large>; 2] {
+    altered_sizes(sizes(a), sizes(b), of_a, of_b)
+}
+
+fn altered_sizes(a: Sizes, b: Sizes, of_a: Refusal, of_b: Refusal) -> [RefCell<Large>; 2] {
     let alter = |refuses| move |fake: &mut Fake| fake.refuses = refuses;
-    let (a, b) = pair_with(sizes(a), sizes(b), alter(of_a), alter(of_b));
+    warm(pair_with(a, b, alter(of_a), alter(of_b)))
+}
+
+/// With some traffic behind them.
+fn warm((a, b): (Side, Side)) -> [RefCell<Large>; 2] {
     let sides = [a, b].map(|side| RefCell::new(Large::new(side)));
     settle(&sides, true);
     // Until credit is not what is short.
@@ -289,7 +329,18 @@ fn run(seed: u64) {
         _ => Refusal::None,
     };
     let (of_a, of_b) = (refusal(&mut dice), refusal(&mut dice));
-    let sides = altered(options(&mut dice), options(&mut dice), of_a, of_b);
+    let ahead = dice.roll(4) == 0;
+    let sizes = |dice: &mut Dice| match ahead {
+        true => ahead::pooled(options(dice)),
+        false => sizes(options(dice)),
+    };
+    let sides = altered_sizes(sizes(&mut dice), sizes(&mut dice), of_a, of_b);
+    let least = if ahead {
+        ahead::start(&sides);
+        pool::LEAST
+    } else {
+        FROM
+    };
     // Readers with small buffers end it for good, so most have none.
     let steady = [dice.roll(8) > 0, dice.roll(8) > 0];
     for _ in 0..600 {
@@ -297,12 +348,13 @@ fn run(seed: u64) {
         let mut side = sides[which].borrow_mut();
         match dice.roll(10) {
             0..=1 => drop(side.send(1 + dice.roll(9000) as usize)),
-            2..=3 => drop(side.lend(FROM + dice.roll(30_000) as usize)),
+            2..=3 => drop(side.lend(least + dice.roll(30_000) as usize)),
             4 => drop(side.side.deliver()),
             5 => drop(side.side.answer()),
             6 => side.side.link.crank(),
+            7 if ahead::adopt(&mut side, &sides[1 - which]) => {}
             7..=8 => drop(side.read(
-                1 + dice.roll(40_000) as usize,
+                1 + dice.roll(100_000) as usize,
                 steady[which] || dice.roll(9) > 0,
             )),
             _ => drop(side.side.link.tick(Instant::now())),

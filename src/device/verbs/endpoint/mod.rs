@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::addr;
 use super::cm::Token;
 use super::control::{self, Dial, Job};
-use super::device::Context;
+use super::device::{Context, Transport};
 use super::explain::Between;
 use super::mailbox::Mailbox;
 use super::mr::{Region, Target, Use};
@@ -27,9 +27,10 @@ use crate::error::{Error, Result};
 /// Flushed work without a word of the CM for so long: the link is dead.
 const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
-/// From so many bytes on a READ costs no more than the copies that it spares (rxe, siw): what is left of
-/// a message of 1 MiB once its header, and a little with it, went before.
-pub const READS_PAY_FROM: usize = (1 << 20) - 64;
+/// From so many bytes on a READ costs less than the copies that it spares: over InfiniBand and RoCE (rxe),
+/// and over iWARP (siw).
+pub const READS_PAY_FROM: usize = 256 << 10;
+const READS_PAY_FROM_IWARP: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
@@ -219,7 +220,11 @@ impl device::Endpoint for Endpoint {
             send_depth: self.options.send_depth,
             detects_idle_death: false,
             reads: context.is_some_and(|context| context.may_pin_foreign_pages()),
-            reads_pay_from: context.map(|_| READS_PAY_FROM),
+            reads_pay_from: context.map(|context| match context.transport() {
+                Transport::Ib => READS_PAY_FROM,
+                Transport::Iwarp => READS_PAY_FROM_IWARP,
+            }),
+            reads_at_once: context.map_or(1, |context| context.reads_at_once()),
             may_lend: context.is_some(),
             gathers: false,
         }

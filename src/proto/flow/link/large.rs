@@ -4,7 +4,8 @@
 use super::{Flow, Incoming, Theirs};
 use crate::error::{Error, Result};
 use crate::proto::flow::rendezvous::Fate;
-use crate::wire::frame::{Header, Rts, Type, DONE_PAYLOAD, FLAG_RESUMED, HEADER, RTS_PAYLOAD};
+use crate::wire::frame::{Header, Rts, Type, DONE_PAYLOAD, HEADER, RTS_PAYLOAD};
+use crate::wire::frame::{FLAG_MORE, FLAG_RESUMED};
 
 impl Flow {
     /// What is sent now must be kept: it may have to be sent once more.
@@ -32,12 +33,13 @@ impl Flow {
         self.asker.on_receive_posted();
     }
 
-    /// The next RTS; it counts as posted.
-    pub fn start_rts(&mut self, rts: Rts) -> [u8; HEADER + RTS_PAYLOAD] {
+    /// The next RTS; it counts as posted. `more`: the next goes on with the same body.
+    pub fn start_rts(&mut self, rts: Rts, more: bool) -> [u8; HEADER + RTS_PAYLOAD] {
         self.bytes_sent += u64::from(rts.len);
         self.asker.on_rts(rts.len.into());
+        let flags = if more { FLAG_MORE } else { 0 };
         let mut bytes = [0; HEADER + RTS_PAYLOAD];
-        bytes[..HEADER].copy_from_slice(&self.header(Type::Rts, 0, RTS_PAYLOAD as u32));
+        bytes[..HEADER].copy_from_slice(&self.header(Type::Rts, flags, RTS_PAYLOAD as u32));
         bytes[HEADER..].copy_from_slice(&rts.encode());
         bytes
     }
@@ -72,10 +74,11 @@ impl Flow {
             }
             Type::Rts => {
                 let rts = Rts::decode(payload)?;
+                let more = header.flags & FLAG_MORE != 0;
                 (
                     self.answerer.on_rts()?,
                     rts.len as usize,
-                    Incoming::Rts(rts),
+                    Incoming::Rts(rts, more),
                 )
             }
             _ => (
