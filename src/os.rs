@@ -6,6 +6,7 @@
 pub mod addr;
 pub mod bell;
 pub mod pages;
+pub mod signal;
 pub mod stderr;
 pub mod sync;
 pub mod system;

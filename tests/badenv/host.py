@@ -4,6 +4,7 @@ nobody."""
 
 import errno
 import os
+import resource
 import signal
 
 import zmq
@@ -123,3 +124,24 @@ def standard_error_that_is_full():
 def standard_error_that_is_closed():
     """A log line does not go into the connection that has the number of a closed standard error."""
     _talks("itself")
+
+
+def small_files():
+    """Counts for other processes, and logs to a file, where no file may grow."""
+    with context() as ctx:
+        # Python ignores the signal, as few programs do.
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        pull, push = sock(ctx, zmq.PULL), sock(ctx, zmq.PUSH)
+        push.connect(bound(pull))
+        push.send(b"hello")
+        return pull.recv().decode()
+
+
+@test()
+def no_file_may_grow():
+    """A limit on the size of files (ulimit -f) costs counters and log lines, not the process."""
+    os.makedirs(os.environ["ZT_LOGS"], exist_ok=True)
+    log = os.path.join(os.environ["ZT_LOGS"], "log")
+    peer = Peer(small_files, env={"ZMQ_RDMA_LOG": "debug", "ZMQ_RDMA_STATS": "on"}, stderr=log)
+    assert peer.result() == "hello"

@@ -26,7 +26,9 @@ pub fn shared_words(name: &CStr, len: usize) -> Result<&'static [AtomicU64]> {
     // SAFETY: just made, and nobody else has it.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: plain numbers.
-    if unsafe { libc::ftruncate(fd, bytes as libc::off_t) } != 0 {
+    let resize = || unsafe { libc::ftruncate(fd, bytes as libc::off_t) };
+    // A limit on the size of files is no reason to end the process.
+    if crate::os::signal::without(libc::SIGXFSZ, resize) != 0 {
         return Err(failed_now("ftruncate"));
     }
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
