@@ -33,9 +33,11 @@ const REMEMBERED: usize = 256;
 pub(super) fn note_averse(peer: SocketAddr, now: Instant) {
     let mut averse = AVERSE.lock().unwrap_or_else(|e| e.into_inner());
     averse.retain(|(other, since)| *other != peer && now.duration_since(*since) < LATELY);
-    if averse.len() < REMEMBERED {
-        averse.push((peer, now));
+    if averse.len() >= REMEMBERED {
+        // The oldest.
+        averse.remove(0);
     }
+    averse.push((peer, now));
 }
 
 fn is_averse(peer: SocketAddr, now: Instant) -> bool {
@@ -146,6 +148,11 @@ mod tests {
         assert!(is_averse(peer, start + LATELY / 2));
         assert!(!is_averse(other, start));
         assert!(!is_averse(peer, start + LATELY));
+        let many = (0..=REMEMBERED as u16).map(|port| SocketAddr::new([10, 2, 2, 2].into(), port));
+        many.clone().for_each(|peer| note_averse(peer, start));
+        let known = many.map(|peer| is_averse(peer, start));
+        let known: Vec<_> = known.collect();
+        assert!(!known[0] && known[1..].iter().all(|known| *known));
     }
 
     #[test]
