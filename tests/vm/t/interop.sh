@@ -62,7 +62,7 @@ test_verbs_and_soft() { zmq verbs soft on; }
 test_soft_and_verbs() { zmq soft verbs on; }
 test_verbs_and_soft_no_crc() { zmq verbs soft off python/patterns/push_connects python/big/sizes; }
 test_soft_and_verbs_no_crc() { zmq soft verbs off python/patterns/push_connects python/big/sizes; }
-# The same, all of them.
+# The same, all of them: 100 s and 70 s, so not in a usual run.
 test_verbs_and_soft_no_crc_whole() { zmq verbs soft off; }
 test_soft_and_verbs_no_crc_whole() { zmq soft verbs off; }
 
