@@ -137,7 +137,7 @@ fn print(report: &Report, address: Option<&str>, out: &mut Out) -> io::Result<()
             library.path,
             if library.rdma { "yes" } else { "no" }
         ))?,
-        None => out.line("no libzmq.so.5 is found")?,
+        None => out.line("no libzmq.so.5 was found")?,
     }
     out.line("")?;
     print_devices(report.devices, out)?;
@@ -164,7 +164,7 @@ fn print(report: &Report, address: Option<&str>, out: &mut Out) -> io::Result<()
     let head = [
         "name",
         "now",
-        "may be (default first)",
+        "values (default first)",
         "socket option",
         "what it decides",
     ];
@@ -183,8 +183,7 @@ fn print(report: &Report, address: Option<&str>, out: &mut Out) -> io::Result<()
 
 fn print_devices(devices: &[Device], out: &mut Out) -> io::Result<()> {
     if devices.is_empty() {
-        return out
-            .line("No RDMA device; soft serves every address. (zmq-rdma doctor tells more.)");
+        return out.line("No RDMA device; soft serves every address. (zmq-rdma doctor says more.)");
     }
     out.line("RDMA devices:")?;
     let mut rows = Vec::new();
@@ -214,5 +213,5 @@ fn print_devices(devices: &[Device], out: &mut Out) -> io::Result<()> {
     for line in out::table(&head, &[0, 1, 2, 3, 4, 5, 6], &rows) {
         out.line(&format!("  {line}"))?;
     }
-    out.line("soft serves every address that these do not.")
+    out.line("soft serves all other addresses.")
 }

@@ -18,13 +18,13 @@ use crate::Exit;
 /// `zmq-rdma top`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Process to watch; without it, all that may be read
+    /// Process to watch; without it, all that can be read
     #[arg(value_name = "PID")]
     pid: Option<u32>,
-    /// Print once and end
+    /// Print once and exit
     #[arg(long)]
     once: bool,
-    /// Seconds from one look to the next
+    /// Seconds between two looks
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
     interval: u32,
 }
@@ -101,7 +101,7 @@ fn open(pid: u32) -> Result<Watched, String> {
         return Err(format!("there is no process {pid}"));
     }
     let fds = fs::read_dir(format!("{at}/fd")).map_err(|error| {
-        format!("process {pid} may not be read ({error}): it is another user's, or protected; try as root")
+        format!("process {pid} cannot be read ({error}): it belongs to another user, or is protected; try as root")
     })?;
     let wanted = format!("memfd:{}", tally::SHARED_NAME.to_string_lossy());
     let is_table = |path: &PathBuf| {

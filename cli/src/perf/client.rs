@@ -99,8 +99,8 @@ fn progress(steps: usize) -> ProgressBar {
 fn unanswered(scheme: &str, error: &io::Error) -> io::Error {
     let words = match error.kind() {
         io::ErrorKind::TimedOut => format!(
-            "{scheme}://: the peer does not answer. Does `zmq-rdma perf --listen` run there? \
-             `zmq-rdma doctor {scheme}://HOST:PORT` tells more"
+            "{scheme}://: the peer does not answer. Is `zmq-rdma perf --listen` running there? \
+             `zmq-rdma doctor rdma://HOST:PORT` tries the way"
         ),
         _ => format!("{scheme}://: {error}"),
     };
@@ -145,7 +145,9 @@ impl Way {
         self.echo.send(message)?;
         let n = self.echo.recv(back)?;
         if n != message.len() || back != message {
-            return Err(io::Error::other("the echo is another message"));
+            return Err(io::Error::other(
+                "the echo is not the message that was sent",
+            ));
         }
         Ok(())
     }
@@ -170,7 +172,7 @@ impl Way {
         self.echo.recv(&mut answer)?;
         match u64::from_be_bytes(answer) {
             0 => Err(io::Error::other(
-                "the peer did not get all messages in time",
+                "the peer did not receive all messages in time",
             )),
             // From the first to the last there is one gap less.
             ns => Ok((messages - 1) as f64 / (ns as f64 / 1e9)),

@@ -28,23 +28,23 @@ pub struct Args {
     /// Where `zmq-rdma perf --listen` runs; without it, this machine talks to itself
     #[arg(value_name = "HOST[:PORT]", conflicts_with = "listen")]
     peer: Option<String>,
-    /// Answer those who measure, until interrupted: at this address (default: all), PORT and three after it
+    /// Answer until interrupted: at this address (default: all), on PORT and the three ports after it
     #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, default_missing_value = "*")]
     listen: Option<String>,
-    /// Bytes of the messages
+    /// Message sizes in bytes
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "1,64,1024,8192,65536,1048576"
     )]
     sizes: Vec<usize>,
-    /// Milliseconds that one measurement takes, about
+    /// About how many milliseconds one measurement takes
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=60_000))]
     time: u32,
     /// rdma, tcp, or both
     #[arg(long, value_delimiter = ',', default_value = "rdma,tcp", value_parser = ["rdma", "tcp"])]
     schemes: Vec<String>,
-    /// Draw the figures into this SVG file
+    /// Draw the results into this SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
     /// The libzmq.so to measure
@@ -82,7 +82,7 @@ struct Report<'a> {
 pub fn run(args: &Args, out: &mut Out) -> io::Result<Exit> {
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MOST) {
         out::complain(&format!(
-            "a message of {size} bytes: 1 to {MOST} are possible"
+            "a message of {size} bytes is not possible: 1 to {MOST} are"
         ));
         return Ok(Exit::Usage);
     }
@@ -90,7 +90,7 @@ pub fn run(args: &Args, out: &mut Out) -> io::Result<Exit> {
     let schemes: Vec<&str> = args.schemes.iter().map(String::as_str).collect();
     if schemes.contains(&"rdma") && !library.has_rdma() {
         return Err(io::Error::other(format!(
-            "{} has no rdma://; --libzmq FILE names another, --schemes tcp does without",
+            "{} has no rdma://; name another with --libzmq FILE, or measure tcp alone with --schemes tcp",
             library.path()
         )));
     }
@@ -110,7 +110,7 @@ fn host_and_port(text: &str) -> io::Result<(String, u16)> {
             match port.parse() {
                 Ok(port) if (1..=65_532).contains(&port) => Ok((host.to_string(), port)),
                 _ => Err(io::Error::other(format!(
-                    "{port} is no port from 1 to 65532"
+                    "{port} is not a port from 1 to 65532"
                 ))),
             }
         }
@@ -129,7 +129,7 @@ fn listen(
         out.line(&format!("listening at {endpoint}"))?;
         out.value(&serde_json::json!({ "listening": endpoint }))?;
     }
-    out.line("Whoever reaches these may use them. On the other machine: zmq-rdma perf HOST")?;
+    out.line("Anybody who can reach these may use them. On the other machine: zmq-rdma perf HOST")?;
     out.flush()?;
     server.serve(None)?;
     Ok(Exit::Well)
@@ -224,7 +224,7 @@ fn print(
     for line in out::table(&head, &[], &rows) {
         out.line(&line)?;
     }
-    out.line("Latency: median of half a round trip. A ratio above 1: rdma is the better one.")?;
+    out.line("Latency: median of half a round trip. A ratio above 1 means that rdma is better.")?;
     if let Some(path) = plot {
         out.line(&format!("drawn into {}", path.display()))?;
     }
