@@ -177,6 +177,13 @@ impl Id {
         self.get().qp
     }
 
+    /// Whether its queue pair's completions go to that queue.
+    pub(super) fn completes_to(&self, cq: *mut c::ibv_cq) -> bool {
+        // SAFETY: the queue pair lives as long as its id.
+        let qp = unsafe { self.qp().as_ref() };
+        qp.is_some_and(|qp| qp.send_cq == cq || qp.recv_cq == cq)
+    }
+
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
         // SAFETY: the storage is the largest member of the union, and librdmacm zeroes it.
         from_raw(unsafe { &self.get().route.addr.src_addr_union.src_storage })

@@ -6,12 +6,12 @@
 
 mod calls;
 mod conn;
+mod events;
 mod job;
 mod listen;
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use super::mailbox::{Mailbox, News};
 use super::sys::{self, Watch};
 use crate::error::Result;
 use conn::Conn;
+use events::{next_async_event, Subject, COMM_EST, CQ_ERR, DEVICE_FATAL, PORT_ACTIVE, PORT_ERR};
 use job::Inbox;
 pub(super) use job::{new_token, retire, start, submit, usable, Dial, Job};
 pub(super) use listen::{Door, Listen};
@@ -178,9 +179,20 @@ impl Control {
                         id.notify_established();
                     }
                 }
+                (CQ_ERR, Subject::Cq(cq)) => self.completions_lost(cq),
                 // What else happens to a queue pair shows in its completions.
                 _ => {}
             }
+        }
+    }
+
+    /// Nothing will be heard of what is posted to that queue's connection.
+    fn completions_lost(&self, cq: *mut c::ibv_cq) {
+        let mut conns = self.conns.values();
+        if let Some(conn) = conns.find(|conn| conn.id().is_some_and(|id| id.completes_to(cq))) {
+            conn.tell(News::Failed(crate::error::Error::Reset(
+                "the RDMA device has lost completions".into(),
+            )));
         }
     }
 
@@ -248,56 +260,4 @@ impl Control {
 fn contained(body: impl FnOnce()) {
     // The panic hook has told of it.
     let _ = catch_unwind(AssertUnwindSafe(body));
-}
-
-const DEVICE_FATAL: u32 = c::ibv_event_type::IBV_EVENT_DEVICE_FATAL as u32;
-const COMM_EST: u32 = c::ibv_event_type::IBV_EVENT_COMM_EST as u32;
-const QP_EVENTS: [u32; 4] = [
-    c::ibv_event_type::IBV_EVENT_QP_FATAL as u32,
-    c::ibv_event_type::IBV_EVENT_QP_REQ_ERR as u32,
-    c::ibv_event_type::IBV_EVENT_QP_ACCESS_ERR as u32,
-    COMM_EST,
-];
-
-const PORT_ACTIVE: u32 = c::ibv_event_type::IBV_EVENT_PORT_ACTIVE as u32;
-const PORT_ERR: u32 = c::ibv_event_type::IBV_EVENT_PORT_ERR as u32;
-
-/// What an event is about.
-enum Subject {
-    Qp(*mut c::ibv_qp),
-    Port(u8),
-    Other,
-}
-
-/// The next event of the device itself: its number, and what it is about.
-fn next_async_event(context: &Context) -> Option<(u32, Subject)> {
-    let mut event = MaybeUninit::<c::ibv_async_event>::uninit();
-    // SAFETY: an open context, and room for the answer.
-    let ret = unsafe { c::ibv_get_async_event(context.verbs().as_ptr(), event.as_mut_ptr()) };
-    if ret != 0 {
-        return None;
-    }
-    // Read as the number it is: a kernel may know events that the Rust enum does not.
-    // SAFETY: inside the event.
-    let kind = unsafe { std::ptr::addr_of!((*event.as_ptr()).event_type) };
-    // SAFETY: written by the call above; the enum is of the size of a C int.
-    let kind = unsafe { kind.cast::<u32>().read() };
-    // SAFETY: inside the event.
-    let element = unsafe { std::ptr::addr_of!((*event.as_ptr()).element) };
-    let subject = match kind {
-        PORT_ACTIVE | PORT_ERR => {
-            // SAFETY: such events name a port, as a C int.
-            let port = unsafe { element.cast::<c_int>().read() };
-            u8::try_from(port).map_or(Subject::Other, Subject::Port)
-        }
-        kind if QP_EVENTS.contains(&kind) => {
-            // SAFETY: such events name a queue pair.
-            Subject::Qp(unsafe { element.cast::<*mut c::ibv_qp>().read() })
-        }
-        _ => Subject::Other,
-    };
-    // SAFETY: taken above, acknowledged once. The queue pair, if any, cannot
-    // have been destroyed: this thread does that, and it waits for this call.
-    unsafe { c::ibv_ack_async_event(event.as_mut_ptr()) };
-    Some((kind, subject))
 }
