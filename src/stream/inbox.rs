@@ -192,6 +192,11 @@ impl Inbox {
         self.there > 0
     }
 
+    /// There is nothing before an RTS that nobody has asked for.
+    pub fn waits_for_reader(&self) -> bool {
+        matches!(self.first(), First::There)
+    }
+
     /// The oldest RTS that nobody has asked for, with its number, if it is the only one of its body.
     /// Those behind it must wait: RTS are answered in their order.
     pub fn next_ahead(&self) -> Option<(Remote, u64)> {

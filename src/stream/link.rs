@@ -77,6 +77,8 @@ pub struct Link {
     /// The longest body that the reader wants READ ahead, and bytes of all of them at most.
     ahead_most: usize,
     ahead_room: usize,
+    /// The reader waits with a buffer that stays: what comes next goes there.
+    offered: bool,
     events: Vec<Event>,
     /// The device had no send slot; it will tell.
     starved: bool,
@@ -117,6 +119,7 @@ impl Link {
             pool: large.pool,
             ahead_most: 0,
             ahead_room: large.ahead,
+            offered: false,
             events: Vec::new(),
             starved: false,
             ticking: false,

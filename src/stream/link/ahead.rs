@@ -41,6 +41,10 @@ impl Link {
         if !may || self.pool.is_none() || !self.endpoint.caps().reads {
             return Ok(());
         }
+        // The reader has a place for it.
+        if self.offered && self.inbox.waits_for_reader() {
+            return Ok(());
+        }
         while self.read_may_start() {
             let Some((from, number)) = self.inbox.next_ahead() else {
                 break;

@@ -90,6 +90,7 @@ impl Link {
                 First::There | First::Nothing => break,
             }
         }
+        self.offered = steady && done == 0;
         self.replenish();
         match done {
             0 => Err(self.nothing()),

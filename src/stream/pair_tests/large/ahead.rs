@@ -120,6 +120,34 @@ fn a_body_may_be_adopted_before_it_is_there() {
 }
 
 #[test]
+fn a_reader_that_waits_for_a_body_gets_it_where_it_wants_it() {
+    let sides = pooled_pair(Options::default(), Options::default());
+    let before = counts(&sides[1]);
+    assert!(sides[0].borrow_mut().send(9));
+    come(&sides);
+    let mut reader = sides[1].borrow_mut();
+    assert_eq!(reader.read(8192, false), 9);
+    assert!(!reader.adopt(BODY), "it has not come");
+    assert_eq!(reader.read(BODY, true), 0);
+    reader.waiting = true;
+    drop(reader);
+    assert!(sides[0].borrow_mut().lend(BODY));
+    send_messages(&sides[0], 1);
+    come(&sides);
+    assert_eq!(reads(&sides[1]), 0, "the reader has a place for it");
+    assert_eq!(sides[1].borrow_mut().read(BODY, true), 0);
+    assert_eq!(reads(&sides[1]), 2, "and the next is READ ahead");
+    settle(&sides, false);
+    let mut reader = sides[1].borrow_mut();
+    assert_eq!(reader.read(BODY, true), BODY);
+    assert_eq!(reader.read(8192, false), 9);
+    assert!(adopt(&mut reader, &sides[0]));
+    assert_eq!(reader.read(0, true), BODY);
+    drop(reader);
+    assert_eq!(counts(&sides[1]).bytes_copied - before.bytes_copied, 18);
+}
+
+#[test]
 fn who_does_not_adopt_has_it_copied() {
     let sides = pooled_pair(Options::default(), Options::default());
     let before = counts(&sides[1]);
