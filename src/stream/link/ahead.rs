@@ -20,6 +20,8 @@ impl Link {
     /// `Pool::take`. It is the reader's, which gives it back, and goes on with [`Link::read`] into
     /// it, `steady`, as if that had been called before. `None`: the reader must bring memory itself.
     pub fn adopt(&mut self, size: usize) -> Option<Taken> {
+        // It has a place from now on, whichever.
+        self.offered = true;
         let adopted = self.inbox.adopt(size)?;
         let done = self.advance();
         self.die_of(done);
