@@ -8,7 +8,7 @@ use zmq_rdma::proto::flow::negotiate;
 use zmq_rdma::proto::rdmap::terminate;
 use zmq_rdma::wire::ddp::{Breach, Header, Window};
 use zmq_rdma::wire::fault::{Cause, Fault};
-use zmq_rdma::wire::frame::{self, Frame, Type};
+use zmq_rdma::wire::frame::{self, Frame, Rts, Type};
 use zmq_rdma::wire::hello::{self, Hello, Offer};
 use zmq_rdma::wire::mark;
 use zmq_rdma::wire::mpa::{Decoded, Kind, Setup, PRIVATE_MAX, SETUP_LEN};
@@ -143,9 +143,17 @@ pub fn frame(data: &[u8]) {
             let fits = match header.kind {
                 Type::Data => !payload.is_empty(),
                 Type::Fin => payload.len() == frame::FIN_PAYLOAD,
+                Type::Rts => payload.len() == frame::RTS_PAYLOAD,
+                Type::Rdone | Type::Rstop => payload.len() == frame::DONE_PAYLOAD,
                 _ => payload.is_empty(),
             };
             assert!(fits);
+            if let (Type::Rts, Ok(rts)) = (header.kind, Rts::decode(payload)) {
+                assert_eq!(rts.encode(), payload);
+                assert!(rts.len > 0 && rts.addr.checked_add(rts.len.into()).is_some());
+            }
+            let counted = frame::done_count(payload);
+            assert_eq!(counted.is_ok(), payload.len() == frame::DONE_PAYLOAD);
         }
         Err(why) => assert!(matches!(why, Error::Malformed(_))),
     }
