@@ -17,24 +17,24 @@ from zt.proc import Peer, say
 from zt.sock import Monitor, bound, context, sock
 
 
-def binder(endpoint):
-    """The errno of a bind."""
+def _errno(kind, call, endpoint):
+    """The name of the errno of a call on a socket of its own, or "ok"."""
     with context() as ctx:
         try:
-            sock(ctx, zmq.PULL).bind(endpoint)
+            getattr(sock(ctx, kind), call)(endpoint)
         except zmq.ZMQError as error:
             return errno.errorcode[error.errno]
         return "ok"
+
+
+def binder(endpoint):
+    """The errno of a bind."""
+    return _errno(zmq.PULL, "bind", endpoint)
 
 
 def connecter(endpoint):
     """The errno of a connect."""
-    with context() as ctx:
-        try:
-            sock(ctx, zmq.PUSH).connect(endpoint)
-        except zmq.ZMQError as error:
-            return errno.errorcode[error.errno]
-        return "ok"
+    return _errno(zmq.PUSH, "connect", endpoint)
 
 
 def _bind(endpoint, who=binder, **environment):

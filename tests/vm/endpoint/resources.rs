@@ -6,7 +6,7 @@ use std::fs;
 use zmq_rdma::device::{verbs, Event, Kind};
 use zmq_rdma::error::Error;
 
-use crate::pair::{accept, audit, pattern, wait, Lab};
+use crate::pair::{accept, audit, pattern, wait, Lab, Side};
 
 /// Connect and close, over and over: descriptors, pinned memory and memory are flat.
 pub fn cycles(lab: &Lab) {
@@ -127,17 +127,22 @@ pub fn crowd(lab: &Lab) {
     assert!(seen == sent);
 }
 
+/// Messages as large as a slot, one after the other, arrive.
+fn fifty_whole_slots(lab: &Lab, server: &mut Side, client: &mut Side) {
+    for i in 0..50 {
+        let bytes = pattern(i, lab.options.slot_size);
+        client.send(&bytes);
+        assert!(server.receive().bytes() == bytes);
+        assert_eq!(server.endpoint.post_recvs(1), Ok(1));
+    }
+}
+
 /// Run with a small RLIMIT_MEMLOCK: it works, or says what to do; and the cap holds.
 pub fn memlock(lab: &Lab) {
     let limit = rlimit();
     let worked = std::panic::catch_unwind(|| {
         let (mut server, mut client) = lab.pair(4);
-        for i in 0..50 {
-            let bytes = pattern(i, lab.options.slot_size);
-            client.send(&bytes);
-            assert!(server.receive().bytes() == bytes);
-            assert_eq!(server.endpoint.post_recvs(1), Ok(1));
-        }
+        fifty_whole_slots(lab, &mut server, &mut client);
     });
     let pinned = verbs::books::pinned();
     println!("lab: limit {limit} bytes, pinned {pinned}");
@@ -175,12 +180,7 @@ pub fn memlock_lowered(lab: &Lab) {
     // SAFETY: `limit` is valid for reads.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) }, 0);
     let (mut server, mut client) = lab.pair(4);
-    for i in 0..50 {
-        let bytes = pattern(i, lab.options.slot_size);
-        client.send(&bytes);
-        assert!(server.receive().bytes() == bytes);
-        assert_eq!(server.endpoint.post_recvs(1), Ok(1));
-    }
+    fifty_whole_slots(&lab, &mut server, &mut client);
     let pinned = verbs::books::pinned();
     println!("lab: limit {lowered} bytes, pinned {pinned}");
     assert!(pinned as u64 <= lowered);
