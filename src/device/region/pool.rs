@@ -225,11 +225,27 @@ impl Pool {
     /// Room for `size` bytes, and where it begins, with what was there before in it; `None`: malloc
     /// shall do. To be given back by [`give_back`].
     pub fn take(&self, size: usize) -> Option<(NonNull<Chunk>, NonNull<u8>)> {
+        self.take_if(size, |_, _| true)
+    }
+
+    /// The same, if the state lets a chunk of that capacity go.
+    fn take_if(
+        &self,
+        size: usize,
+        may: impl FnOnce(&State, usize) -> bool,
+    ) -> Option<(NonNull<Chunk>, NonNull<u8>)> {
         let from = self.from.load(Ordering::Relaxed);
         if from == 0 || size < from || size > MOST {
             return None;
         }
-        let (taken, dropped) = self.state().take(capacity(size));
+        let capacity = capacity(size);
+        let (taken, dropped) = {
+            let mut state = self.state();
+            match may(&state, capacity) {
+                true => state.take(capacity),
+                false => return None,
+            }
+        };
         drop(dropped);
         // Kept alive by the table until it is given back.
         taken.map(|chunk| (NonNull::from(&*chunk), chunk.start()))

@@ -3,9 +3,8 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
-use super::{capacity, give_back, Chunk, Pool, MOST};
+use super::{give_back, Chunk, Pool, State};
 
 /// A chunk that is nobody's message yet. Goes back to the pool when dropped.
 #[derive(Debug)]
@@ -51,22 +50,8 @@ impl Pool {
     /// Room for a message of `size` bytes that may come. `None` as from [`Pool::take`], and
     /// where messages hold half of the cap already: what has an owner comes first.
     pub fn take_ahead(&self, size: usize) -> Option<Taken> {
-        let from = self.from.load(Ordering::Relaxed);
-        if from == 0 || size < from || size > MOST {
-            return None;
-        }
-        let capacity = capacity(size);
-        let (taken, dropped) = {
-            let mut state = self.state();
-            match state.books.lent + capacity <= state.cap / 2 {
-                true => state.take(capacity),
-                false => return None,
-            }
-        };
-        drop(dropped);
-        taken.map(|chunk| Taken {
-            chunk: NonNull::from(&*chunk),
-            start: chunk.start(),
-        })
+        let half = |state: &State, capacity| state.books.lent + capacity <= state.cap / 2;
+        let (chunk, start) = self.take_if(size, half)?;
+        Some(Taken { chunk, start })
     }
 }
